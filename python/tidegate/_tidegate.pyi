@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import TypeVar, disjoint_base
 
+import tidegate
 from tidegate import agg
 from tidegate.expressions import Expr
 from tidegate.runtime.running import Running
@@ -1288,7 +1289,7 @@ class Merge(Operator[OperatorStats]):
         by: str | Sequence[str] | None = None,
         keep: Bound = None,
         threads: int | None = None,
-    ) -> Index:
+    ) -> tidegate.Index:
         """Create an empty index for the merged rows.
 
         Run the merge with the index's `append` as its sink. Joins with the index then find the rows

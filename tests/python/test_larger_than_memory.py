@@ -205,6 +205,7 @@ def test_an_overlap_join_is_that_of_the_sorted_inputs(seed, how, tmp_path):
         "by": chance.choice([None, "k"]),
         "closed": chance.choice(["both", "left"]),
         "min_overlap": chance.choice([None, 2]),
+        "open_ends": chance.random() < 0.5,
         "how": how,
     }
     expected = tg.overlap_join(in_order(left), in_order(right), **query)

@@ -161,6 +161,23 @@ def test_bounds_of_interval_joins(side):
         found = interval_join(lefts, rights, **query, open_ends=True, threads=2)
         assert pairs(found) == expected(lefts, rights, matches)
         assert interval_join(lefts, rights, **query).num_rows < found.num_rows
+        limited = interval_join(lefts, rights, **query, open_ends=True, memory_limit="256MB")
+        assert sorted(pairs(limited)) == sorted(pairs(found))
+
+
+def test_the_rows_that_an_open_row_needs_exceed_the_limit(monkeypatch):
+    monkeypatch.setattr("tidegate.bounded.shares.LEAST", 1)
+    starts = np.arange(20_000)
+    rights = pa.table({"start": starts, "end": starts, "r": starts})
+    lefts = pa.table({"start": [0, 5], "end": pa.array([None, 6], pa.int64()), "l": [0, 1]})
+    query: dict[str, Any] = {"on": ("start", "end"), "memory_limit": 100_000}
+    with (
+        pytest.raises(tg.MemoryLimitError, match="replacing null ends with the time until which"),
+        tg.overlap_join_batches(lefts, rights, **query, open_ends=True) as reader,
+    ):
+        list(reader)
+    with tg.overlap_join_batches(lefts, rights, **query) as reader:
+        assert pairs(pa.Table.from_batches(reader, reader.schema)) == [(1, 5), (1, 6)]
 
 
 def test_starts_and_ends_from_expressions():
@@ -186,7 +203,6 @@ def test_starts_and_ends_from_expressions():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda lefts, rights: overlap_join(lefts, rights, **QUERY, memory_limit="1MB"), "omit"),
         (
             lambda lefts, rights: overlap_join(
                 lefts, rights, on=("start", row.start + 1), memory_limit="1GB"
@@ -222,8 +238,9 @@ def test_tasks_and_spark(tmp_path):
         paths.append(str(tmp_path / f"{name}.parquet"))
         pq.write_table(rows, paths[-1])
     out = tmp_path / "out.parquet"
-    with pytest.raises(TidegateError, match=r"tasks: with open_ends, .* or call the function"):
-        tg.tasks(overlap_join, *paths, **QUERY)
+    bounds = {"on": "length", "by": "k", "lower": -left.start, "upper": left.end}
+    with pytest.raises(TidegateError, match=r"tasks: .* bounds that are the same for all rows"):
+        tg.tasks(interval_join, *paths, **bounds, open_ends=True)
     command = [*paths, "--on", "start,end", "--by", "k", "--open-ends", "-o", str(out)]
     assert run("overlap", *command).exit_code == 0
     wanted = pairs(overlap_join(lefts, rights, **QUERY))
@@ -240,7 +257,6 @@ def test_tasks_and_spark(tmp_path):
     no_key = {"on": ("start", "end"), "open_ends": True}
     found = tidegate.spark.overlap_join(*frames, **no_key)
     assert sorted(pairs(found.toArrow())) == sorted(pairs(overlap_join(lefts, rights, **no_key)))
-    bounds = {"on": "length", "by": "k", "lower": -left.start, "upper": left.end}
     found = tidegate.spark.interval_join(*frames, **bounds, open_ends=True)
     of_table = interval_join(lefts, rights, **bounds, open_ends=True)
     assert sorted(pairs(found.toArrow())) == sorted(pairs(of_table))

@@ -13,7 +13,7 @@ import tidegate as tg
 from cases import grid
 from test_tasks_unsorted import VALUES, assert_same_rows, bytes_read, prepared
 
-SEEDS = range(campaign.tries(16))
+SEEDS = range(campaign.tries(40))
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 SPAN = 5000
 KINDS = [pa.int64(), pa.timestamp("us"), pa.date32()]
@@ -72,7 +72,12 @@ def test_tasks_return_the_rows_of_an_overlap_join(seed, tmp_path):
         for name, rows in zip(("left", "right"), tables, strict=True)
     ]
     by = chance.choice(["k", None])
-    on = {"on": ("start", "end"), "by": by, "closed": chance.choice(["both", "left"])}
+    on = {
+        "on": ("start", "end"),
+        "by": by,
+        "closed": chance.choice(["both", "left"]),
+        "open_ends": chance.random() < 0.6,
+    }
     cases = [{**on, "how": how} for how in HOWS] + [
         {**on, "aggs": AGGS},
         {**on, "how": "full", "where": "left.x < right.x"},

@@ -12,10 +12,12 @@ HEAD = """
 from datetime import timedelta
 from pathlib import Path
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import tidegate as tg
+import tidegate.polars
 from tidegate.types import Bound, JoinStats, OperatorStats, Table
 
 table: Table = {"ts": [1, 2]}
@@ -29,6 +31,8 @@ tg.asof_join(pq.ParquetFile("a.parquet"), {"ts": np.array([1])}, on="ts")
 tg.asof_join(tg.csv("a.csv", types={"user": "string"}), table, on="ts")
 tg.aggregate([table, "b.parquet"], on="ts", size="1m", aggs={"n": tg.agg.count()})
 tg.merge(["a.csv", table], on="ts")
+recent: tg.Index = tg.Merge(pa.schema([])).index(by="sym")
+last: pl.DataFrame = tidegate.polars.Frames(pl.DataFrame()).asof_join(table, on="ts")
 done: float = tg.interval_join_batches(table, table, on="ts", lower=0, upper=1).stats()["left_rows"]
 
 

@@ -102,6 +102,14 @@ class Reach:
     advice: str = ""
     """The advice to include in the error about too many right rows within reach."""
 
+    is_open: bool = False
+    """Whether a null start or end means that the interval is open."""
+
+    def has_open_ends(self, side: int) -> bool:
+        """Return whether rows on a side may have no end; a single time that is null has one."""
+        ends = self.ends
+        return self.is_open and ends is not None and self.starts[side] != ends[side]
+
 
 EXPRESSION_ENDS = (
     "rows are partitioned by column values, but `on` computes the start or the end; add it to the "
@@ -118,11 +126,6 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
-    if query.arguments.get("open_ends"):
-        message = "memory_limit: with open_ends, a row without an end can match any later row, so "
-        message += "rows cannot be split by time; omit memory_limit, or replace nulls with a "
-        message += "time after all others"
-        raise tidegate.TidegateError(message)
     if name == "overlap_join" and plan.intervals is None:
         message = f"memory_limit: {EXPRESSION_ENDS}, or omit memory_limit"
         raise tidegate.TidegateError(message)
@@ -140,7 +143,11 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
             message += "cast them to the same unit, or omit memory_limit"
             raise tidegate.SchemaError(message)
         factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)
-        return Reach(starts, ends, 0, 0, factors, advice="shorter intervals")
+        is_open = bool(query.arguments.get("open_ends"))
+        shorter = "shorter intervals"
+        if is_open:
+            shorter += ", for instance by replacing null ends with the time until which rows match"
+        return Reach(starts, ends, 0, 0, factors, advice=shorter, is_open=is_open)
     if plan.time is None:
         message = f"memory_limit: {name} joins by values that are not ordered by time; omit it, "
         message += 'or write tidegate.window_join(..., window=..., where="abs(left.x - right.x) <= '
@@ -308,7 +315,8 @@ class _Join:
             until = starts
             if self.reach.ends is not None:
                 column = batch.column(self.reach.ends[number])
-                until = places(column, self.reach.factors[number], nulls=LOWEST)
+                nulls = HIGHEST if self.reach.has_open_ends(number) else LOWEST
+                until = places(column, self.reach.factors[number], nulls=nulls)
                 self._check_ends(side, batch, starts, until, number)
             rows = matched = None
             if number == 1 and self.keeps_right:
@@ -345,7 +353,7 @@ class _Join:
             size += held[0].size
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
-        if self.reach.ends is not None and lowest == LOWEST:
+        if self.reach.ends is not None and lowest == LOWEST and not self.reach.has_open_ends(0):
             # Rows with a null start come first, and do not match any row.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)

@@ -34,7 +34,7 @@ from tidegate.io.guesses import (
     signs_of_text,
 )
 from tidegate.io.headers import Header, header_of
-from tidegate.io.lines import LineEnds, count_breaks, marks
+from tidegate.io.lines import LineEnds, count_breaks, escaped_quote, marks
 
 Opener: TypeAlias = Callable[[], pa.NativeFile]
 """Opens a file for reading from the beginning."""
@@ -137,6 +137,9 @@ def table(
         if reason:
             reasons[name] = reason
     _check_utf8(found, given, dialect)
+    if any(_has_backslash(column) for column in found.columns):
+        for lines in whole_lines(opener(), dialect, head):
+            _check_escapes(lines, dialect)
     return found, Columns(found.schema, dialect, given, reasons)
 
 
@@ -161,6 +164,26 @@ def _decided(
         return found, ""
     # Without a matching format, a time in ISO 8601 format is a string.
     return (column, "no time format fits") if pa.types.is_temporal(guess) else (None, "")
+
+
+def _has_backslash(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_string(column.type):
+        return False
+    return bool(pc.any(pc.match_substring(column, "\\")).as_py())
+
+
+def _check_escapes(lines: bytes, dialect: Dialect) -> None:
+    """Reject quotes that are escaped by a backslash, which would end their values too early."""
+    found = escaped_quote(lines, dialect.separator, dialect.quote)
+    if found is None:
+        return
+    mark = dialect.quote
+    message = f"the value {found.decode(errors='replace')!r:.80} seems to escape a quote with a "
+    message += f"backslash; write a quote within a quoted value as {mark}{mark}"
+    if not dialect.of_command:
+        message += ", or read the file with pyarrow.csv.read_csv and ParseOptions(escape_char="
+        message += "'\\\\'), and give the table"
+    raise pa.ArrowInvalid(message)
 
 
 def _suspects(
@@ -431,6 +454,7 @@ def _parsed_lines(
     schema: pa.Schema | None = None,
 ) -> pa.RecordBatch:
     """Parse all lines in one block, so that even a long line is not split."""
+    _check_escapes(lines, dialect)
     try:
         found = pyarrow.csv.read_csv(
             in_arrow_memory(lines),

@@ -76,6 +76,28 @@ def _quoted(mark: bytes) -> bytes:
     return rb"%b[^%b]*+(?:%b%b[^%b]*+)*+%b" % (mark, mark, mark, mark, mark, mark)
 
 
+def escaped_quote(lines: bytes, delimiter: str = ",", quote: str = '"') -> bytes | None:
+    r"""Return the first quoted value that seems to escape a quote with a backslash, or None.
+
+    Such a value contains a backslash before a quote, and text follows its closing quote. The result
+    includes the beginning of this text.
+
+    Example:
+        >>> escaped_quote(rb'1,"say \"hi\""')
+        b'"say \\"hi\\""'
+        >>> escaped_quote(rb'1,"C:\",2')
+    """
+    mark = quote.encode()
+    if not mark or b"\\" + mark not in lines:
+        return None
+    between = re.escape(delimiter.encode())
+    value = _quoted(re.escape(mark))
+    pattern = rb"(?:^|(?<=[%b\r\n]))(%b)[^%b\r\n]{1,20}" % (between, value, between)
+    return next(
+        (found[0] for found in re.finditer(pattern, lines) if b"\\" + mark in found[1]), None
+    )
+
+
 class LineEnds:
     """Finds line ends in text that arrives piece by piece."""
 

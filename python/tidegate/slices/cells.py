@@ -78,7 +78,7 @@ class Cells:
         starts = [np.concatenate([[first], cuts]) for cuts in self.cuts]
         ends = [np.concatenate([cuts - 1, [last]]) for cuts in self.cuts]
         reach = [
-            np.minimum(moved(end, min(limit, HIGHEST), HIGHEST), until)
+            np.minimum(moved(end, limit if limit <= HIGHEST else None, HIGHEST), until)
             for end, limit in zip(ends, self.limits, strict=True)
         ]
         return np.concatenate(starts), np.concatenate(ends), np.concatenate(reach)

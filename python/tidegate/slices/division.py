@@ -222,6 +222,7 @@ class Preparing:
                 on=one.times.first,
                 until=one.times.until,
                 step=one.times.step,
+                horizon=one.times.open_until,
                 own=Range(LOWEST, HIGHEST),
                 reach=None,
                 home=None,

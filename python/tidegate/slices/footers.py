@@ -33,8 +33,11 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
-UNKNOWN = -(1 << 100)
-"""A value before all times in nanoseconds, used for rows without a time."""
+UNKNOWN = -(1 << 128)
+"""A value before all times in any unit, used for rows without a time."""
+
+OPEN = 1 << 128
+"""A value after all times in any unit, used for rows whose interval has no end."""
 
 
 class Footers:
@@ -86,6 +89,17 @@ class Times:
 
     nullable: bool = False
     """Whether these columns may contain nulls."""
+
+    is_open: bool = False
+    """Whether a null end means that there is no end."""
+
+    horizon: int = HIGHEST
+    """The latest start on either side."""
+
+    @property
+    def open_until(self) -> int | None:
+        """The time that replaces null and later ends; None if a null end matches nothing."""
+        return self.horizon if self.is_open else None
 
 
 @dataclass(frozen=True)
@@ -215,7 +229,7 @@ class Source:
             spans = {
                 name: _span_of_folder(known[name], kind)
                 if known.get(name) is not None
-                else _span(group, places, name, kind, nullable=times.nullable)
+                else _span(group, places, name, kind, times)
                 for name, kind in kinds.items()
             }
             of_start, of_end = spans[times.first], spans[times.until]
@@ -250,9 +264,21 @@ class Source:
         with reading(file.name, Format.PARQUET):
             ends = pc.min_max(column.cast(pa.int64()))
         first, last = ends["min"].as_py(), ends["max"].as_py()
-        if first is None:
-            return UNKNOWN, UNKNOWN
-        return (UNKNOWN if column.null_count else first * step), last * step
+        span = None if first is None else (first * step, last * step)
+        return _with_nulls(span, times, name) if column.null_count else (first * step, last * step)
+
+
+def _with_nulls(span: Span | None, times: Times, column: str) -> Span:
+    """Return the earliest and latest times in a column that contains nulls.
+
+    Args:
+        span: The earliest and latest times of the other rows; None if there are no other rows.
+        times: The time columns of the side.
+        column: The name of the column.
+    """
+    if times.is_open and column == times.until:
+        return (OPEN if span is None else span[0]), OPEN
+    return UNKNOWN, (UNKNOWN if span is None else span[1])
 
 
 def _span_of_folder(value: object, kind: pa.DataType) -> Span:
@@ -269,20 +295,19 @@ def _span(
     places: Mapping[str, int],
     column: str,
     kind: pa.DataType,
-    *,
-    nullable: bool,
+    times: Times,
 ) -> Span | None:
     """Return the earliest and latest times in a row group, or None if they are unknown."""
-    span = span_stored(group, places, column, kind, nulls=nullable)
-    if not nullable:
+    span = span_stored(group, places, column, kind, nulls=times.nullable)
+    if not times.nullable:
         return span
     place = places.get(column)
     told = None if place is None else group.column(place).statistics
     if told is None or not told.has_null_count:
         return None
     if told.null_count == group.num_rows:
-        return UNKNOWN, UNKNOWN
-    return span if span is None or not told.null_count else (UNKNOWN, span[1])
+        return _with_nulls(None, times, column)
+    return span if span is None or not told.null_count else _with_nulls(span, times, column)
 
 
 def _in(time: int, step: int) -> int:

@@ -11,6 +11,7 @@ import pickle
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 import tidegate
@@ -20,7 +21,7 @@ from tidegate.io.pruning import step_of
 from tidegate.slices.cuts import Ranges
 from tidegate.slices.distant import DistantMatches
 from tidegate.slices.division import Input, Sorting, divided
-from tidegate.slices.footers import Source, Times
+from tidegate.slices.footers import LOWEST, Source, Times
 from tidegate.slices.layers import Access
 from tidegate.slices.overlaps import Overlaps
 from tidegate.slices.plan import Call, TaskPlan, plan_name
@@ -28,7 +29,7 @@ from tidegate.slices.scratch import scratch_folder
 from tidegate.slices.task import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidegate._tidegate import JoinPlan, JoinQuery
     from tidegate.slices.cuts import Target
@@ -66,6 +67,7 @@ def planned(
         return [Access(left, is_own=not marks), Access(right, side=1)]
 
     if plan.intervals is not None:
+        inputs = _with_ends(inputs)
         access = Overlaps(inputs, marks=marks).access
     identity = pickle.dumps(query)
     found = divided(inputs, access, Sorting(scratch, target, identity))
@@ -83,22 +85,38 @@ def planned(
     return TaskPlan(call, cut, sides, layers)
 
 
+def _with_ends(inputs: Sequence[Input]) -> list[Input]:
+    """Let rows reach at most to the latest start on either side, which no end has to exceed."""
+    horizon = max(int(one.groups.last.max(initial=LOWEST)) for one in inputs)
+    return [
+        replace(
+            one,
+            times=replace(one.times, horizon=horizon),
+            groups=replace(one.groups, until=np.minimum(one.groups.until, horizon)),
+        )
+        if one.times.is_open
+        else one
+        for one in inputs
+    ]
+
+
 def _times(
     query: JoinQuery, plan: JoinPlan, distant: DistantMatches | None
 ) -> tuple[tuple[Times, Times], tuple[int, int]]:
     """Return both sides' time columns, and the reach of a left row."""
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
-    if query.arguments.get("open_ends"):
-        message = "tasks: with open_ends, a row without an end can match any later row; replace "
-        message += "nulls with a time after all others, or call the function itself"
-        raise tidegate.TidegateError(message)
     if query.function == "overlap_join" and plan.intervals is None:
         message = f"tasks: {EXPRESSION_ENDS}, or call the function itself"
         raise tidegate.TidegateError(message)
     if plan.intervals is not None:
         columns = plan.intervals
         step = _finest(schemas, columns)
-        left, right = (Times(start, end, step, nullable=True) for start, end in columns)
+        is_open = bool(query.arguments.get("open_ends"))
+        left, right = (
+            # A single time that is null is no interval.
+            Times(start, end, step, nullable=True, is_open=is_open and start != end)
+            for start, end in columns
+        )
         return (left, right), (0, 0)
     if plan.time is None:
         message = f"tasks: {query.function} joins by values that are not ordered by time; "

@@ -61,7 +61,9 @@ class Classes:
         """
         limits, cuts = [max(limit, 0)], [cut]
         while limits[-1] < longest:
-            limits.append(min(max(1, limits[-1]) * FACTOR, LONGEST))
+            # A row without a start is longer than all others, so classes in between are empty.
+            is_last = longest > HIGHEST and len(cuts[-1]) <= 1
+            limits.append(LONGEST if is_last else min(max(1, limits[-1]) * FACTOR, LONGEST))
             cuts.append(np.array([*_merged(cuts[-1].tolist(), limits[-1])], np.int64))
         return Classes(tuple(limits), tuple(cuts))
 
@@ -206,7 +208,7 @@ class Overlaps:
 
 def _halo(own: Ranges, ends: Integers, longest: int) -> Ranges:
     """Return the ranges that slices read from the other side, given a limit on row length."""
-    reach = np.minimum(ends, moved(own.last, min(longest, HIGHEST), HIGHEST))
+    reach = np.minimum(ends, moved(own.last, longest if longest <= HIGHEST else None, HIGHEST))
     last: Integers = np.maximum.accumulate(np.maximum(own.last, reach))
     return Ranges(own.first, last)
 

@@ -112,6 +112,7 @@ class Side:
             on=self.times.first,
             until=self.times.until,
             step=self.times.step,
+            horizon=self.times.open_until,
             own=own.times,
             lengths=own.lengths,
             reach=None if self.reach is None or own.only else self.reach.at(number),

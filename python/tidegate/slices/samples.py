@@ -88,6 +88,7 @@ def _times_of(source: Source, groups: Groups, times: Times, at: int) -> tuple[In
         on=times.first,
         until=times.until,
         step=times.step,
+        horizon=times.open_until,
         own=everything,
         reach=None,
         home=None,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tidegate.bounded.ordered import LOWEST, PLACE, places
+from tidegate.bounded.ordered import HIGHEST, LOWEST, PLACE, places
 from tidegate.io.destinations import file_in, written_whole
 from tidegate.io.files import Format, converted, with_wide_indices, without_views
 from tidegate.io.open_tables import checked
@@ -143,6 +143,10 @@ class Rows(AllRows):
     """Whether a preparation step wrote some of the parts. If so, the rows are sorted by position to
     restore the input order."""
 
+    horizon: int | None = None
+    """The latest start on either side, which replaces null and later ends. A null start is then
+    earlier than all times. If None, a row with a null start or end matches nothing."""
+
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     """Files in the scratch folder whose rows precede and follow these rows."""
@@ -204,7 +208,7 @@ class Rows(AllRows):
             own &= (length >= self.lengths[0]) & (length <= self.lengths[1])
         kept = own
         if self.reach is not None:
-            last = first if self.until == self.on else self._times(batch, self.until)
+            last = first if self.until == self.on else self._ends(batch)
             kept = (first <= self.reach.last) & (last >= self.reach.first) | own
         if self.home is not None:
             batch = batch.append_column(self.home, pa.array(own))
@@ -218,20 +222,26 @@ class Rows(AllRows):
         return batch.filter(pa.array(kept))
 
     def spans(self, batch: pa.RecordBatch) -> tuple[Integers, np.ndarray]:
-        """Return each row's time and length; the length is 0 if a time is null."""
+        """Return each row's time and length; the length is 0 if the row can match nothing."""
         first = self._times(batch, self.on)
         if self.until == self.on:
             return first, np.zeros(len(first), np.uint64)
-        last = self._times(batch, self.until)
+        last = self._ends(batch)
         # The difference of two 64-bit integers fits into 64 bits without a sign.
         length = np.where(last > first, last.view(np.uint64) - first.view(np.uint64), 0)
-        if batch.column(self.on).null_count:
+        if batch.column(self.on).null_count and self.horizon is None:
             length[batch.column(self.on).is_null().to_numpy(zero_copy_only=False)] = 0
         return first, length.astype(np.uint64)
 
-    def _times(self, batch: pa.RecordBatch, column: str) -> Integers:
+    def _ends(self, batch: pa.RecordBatch) -> Integers:
+        if self.horizon is None:
+            return self._times(batch, self.until)
+        ends: Integers = np.minimum(self._times(batch, self.until, HIGHEST), self.horizon)
+        return ends
+
+    def _times(self, batch: pa.RecordBatch, column: str, nulls: int = LOWEST) -> Integers:
         times = batch.column(column)
-        return places(times, step_of(times.type) // self.step, nulls=LOWEST)
+        return places(times, step_of(times.type) // self.step, nulls=nulls)
 
 
 def with_place(schema: pa.Schema) -> pa.Schema:
