@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegate._tidegate import TidegateError
 from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices import filled, row_windows, sessions
@@ -44,13 +45,10 @@ def planned(
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files, or preparation steps are needed
-            but no scratch folder is given.
+        TidegateError: A stream does not consist of Parquet files, preparation steps are needed but
+            no scratch folder is given, or windows contain their ends instead of their starts.
     """
-    if query.arguments["closed"] == "right":
-        message = "closed: tasks divide windows that contain their starts; leave closed out, or "
-        message += "call tidegate.aggregate with memory_limit"
-        raise TidegateError(message)
+    check_windows(query)
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
     windows = None if plan.longest is None else Windows(plan)
@@ -102,6 +100,18 @@ def planned(
         of_keys = filled.FilledWindows.of(query, [side.schema for side in sides], start, step)
         call = filled.prepared(call, of_keys, sides, cut, folder("no empty"))
     return TaskPlan(call, cut, sides)
+
+
+def check_windows(query: AggregationQuery) -> None:
+    """Check that windows contain their starts, because a start determines a window's slice.
+
+    Raises:
+        TidegateError: Windows contain their ends instead.
+    """
+    if query.arguments["closed"] == "right":
+        message = "closed: tasks divide windows that contain their starts; leave closed out, or "
+        message += "call tidegate.aggregate with memory_limit"
+        raise TidegateError(message)
 
 
 @dataclass(frozen=True)
