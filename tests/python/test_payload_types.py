@@ -40,6 +40,12 @@ def nested(type_: pa.DataType) -> pa.Array:
     return pa.array([[1, 2], None, [], [None, 3]], type_)
 
 
+# Structs whose offsets and nulls differ from those of their children.
+NESTED = pa.array(
+    [{"a": {"b": {"c": 0}}}] * 3
+    + [{"a": {"b": {"c": 1}}}, None, {"a": {"b": None}}, {"a": None}, {"a": {"b": {"c": 2}}}]
+)[3:7]
+
 PAYLOADS = {
     "null": pa.nulls(4),
     "bool": pa.array([True, None, False, True]),
@@ -81,6 +87,15 @@ PAYLOADS = {
         pa.array([0, 0, 1, 1], pa.int32()),
         [pa.array([1, 2]), pa.array(["a", "b"])],
     ),
+    "nested_struct": NESTED,
+    "list_of_structs": pa.ListArray.from_arrays(pa.array([0, 1, 1, 3, 4]), NESTED),
+    "fixed_list_of_structs": pa.FixedSizeListArray.from_arrays(
+        pa.concat_arrays([NESTED, NESTED]), 2
+    ),
+    "sparse_union_of_structs": pa.UnionArray.from_sparse(
+        pa.array([0, 1, 0, 1], pa.int8()), [NESTED, NESTED]
+    ),
+    "dictionary_of_structs": pa.DictionaryArray.from_arrays(pa.array([3, None, 0, 2]), NESTED),
     "run_end": pc.run_end_encode(pa.array([1.5, 1.5, None, 2.5])),
     "uuid": pa.array([uuid.UUID(int=7).bytes, None, uuid.UUID(int=8).bytes, None], pa.uuid()),
     "json": pa.array(['{"a": 1}', None, "[]", "1"], pa.json_()),

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{ArrowError, DataType, SchemaRef, UnionMode};
 
 use crate::caught;
@@ -104,6 +105,8 @@ pub(crate) unsafe fn import(
             Error::malformed(None, What::Typed(error.to_string(), data_type.clone()))
         };
         let data = data.map_err(invalid)?;
+        let rows = data.len();
+        let data = rebased(data, 0, rows);
         for (field, column) in schema.fields().iter().zip(data.child_data()) {
             let name = || Some(field.name().clone());
             column.validate().map_err(|error| {
@@ -129,6 +132,41 @@ pub(crate) unsafe fn import(
         RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
             .map_err(invalid)
     })
+}
+
+/// Returns some elements of an array. In the result, structs, fixed-size lists and sparse unions have
+/// an offset of 0.
+///
+/// [`ArrayData::slice`] slices the children of a struct but also adds to the offset of the struct, so
+/// that arrow-rs would slice the children twice.
+fn rebased(data: ArrayData, start: usize, len: usize) -> ArrayData {
+    if data.child_data().is_empty() {
+        return if len == data.len() { data } else { data.slice(start, len) };
+    }
+    let first = data.offset() + start;
+    // The number of child elements per element, if children have a fixed number.
+    let width = match data.data_type() {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(1),
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).ok(),
+        _ => None,
+    };
+    let child = |child: &ArrayData| match width {
+        Some(width) => rebased(child.clone(), first * width, len * width),
+        None => rebased(child.clone(), 0, child.len()),
+    };
+    let children = data.child_data().iter().map(child).collect();
+    let nulls = data.nulls().map(|nulls| nulls.slice(start, len));
+    // One-byte type numbers of a union; structs and fixed-size lists have no buffers.
+    let buffers = || data.buffers().iter().map(|ids| ids.slice_with_length(first, len)).collect();
+    let builder = match width {
+        Some(_) => ArrayDataBuilder::new(data.data_type().clone()).buffers(buffers()),
+        None => ArrayDataBuilder::new(data.data_type().clone())
+            .buffers(data.buffers().to_vec())
+            .offset(first),
+    };
+    // SAFETY: the elements are those of a valid array, and each child has the elements that its
+    // parent refers to.
+    unsafe { builder.len(len).nulls(nulls).child_data(children).build_unchecked() }
 }
 
 /// The parts of a copied array, together with the original array.
