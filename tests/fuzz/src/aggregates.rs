@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
+use arrow_array::types::{Float64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, Decimal128Array, Int64Array, RecordBatch};
 use arrow_cast::cast;
 use arrow_ord::sort::{SortColumn, lexsort_to_indices};
@@ -13,7 +13,7 @@ use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use tidegate::columns::expression::parse_row_sql;
 use tidegate::query::aggregate::{
-    Aggregate, Aggregation, Design, Function, SlidingArguments, Windows, stream_names,
+    Aggregate, Aggregation, Design, Function, RowCounts, SlidingArguments, Windows, stream_names,
 };
 use tidegate::stream::{self, AggregateOptions, Operator};
 use tidegate::{Driver, Length, Result, Stop, Table};
@@ -29,6 +29,7 @@ use crate::rows::{Layout, Number, Rows, assert_same, batch_of, concat, pick};
 enum Span {
     Sliding { size: i128, advance: i128, offset: i128 },
     Session(i128),
+    Rows(RowCounts),
 }
 
 /// An aggregation of streams that share a layout.
@@ -67,9 +68,13 @@ impl Query {
         // Windows at the ends of time do not fit in 64 bits and are refused.
         layout.is_extreme = false;
         let tick = layout.tick();
-        let span = match draw.once_in(4) {
-            true => Span::Session(draw.signed(1, 6) * tick),
-            false => Span::Sliding {
+        let span = match draw.number(0, 7) {
+            0 | 1 => Span::Session(draw.signed(1, 6) * tick),
+            2 => Span::Rows(RowCounts {
+                size: draw.number(1, 6) as i64,
+                advance: draw.number(1, 6) as i64,
+            }),
+            _ => Span::Sliding {
                 size: draw.signed(1, 12) * tick,
                 advance: draw.signed(1, 8) * tick,
                 offset: draw.signed(-5, 9) * tick,
@@ -123,6 +128,7 @@ impl Query {
         ];
         let windows = match self.span {
             Span::Session(gap) => Windows::Session(bound(gap)),
+            Span::Rows(counts) => Windows::Rows(counts),
             Span::Sliding { size, advance, offset } => {
                 let length = |steps| Length::Fixed(bound(steps));
                 Windows::Sliding(Box::new(SlidingArguments {
@@ -147,10 +153,9 @@ impl Query {
         };
         Aggregation {
             on: "ts".to_owned(),
-            algorithm: if matches!(windows, Windows::Session(_)) {
-                None
-            } else {
-                draw.pick(&designs)
+            algorithm: match windows {
+                Windows::Sliding(_) => draw.pick(&designs),
+                _ => None,
             },
             windows,
             empty: None,
@@ -221,8 +226,8 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         let found = play::play(&feeds, &turns, way, &mut make);
         let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {query:#?}"));
         match query.span {
-            // Sessions are emitted when they end.
-            Span::Session(_) => assert_same(
+            // These windows are emitted when they end.
+            Span::Session(_) | Span::Rows(_) => assert_same(
                 &by_window(&found.rows, query.keys),
                 &by_window(&whole, query.keys),
                 &query,
@@ -255,9 +260,13 @@ fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> Reco
 /// Sorts a result by window, then key. The sessions of a stream are emitted in order of their ends.
 fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
     let columns = [0].into_iter().chain(2..2 + keys);
+    // Several row-based windows of a key may begin at the same time.
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows.num_rows() as i64));
     let columns: Vec<SortColumn> = columns
-        .map(|at| SortColumn {
-            values: rows.column(at).clone(),
+        .map(|at| rows.column(at).clone())
+        .chain([numbers])
+        .map(|values| SortColumn {
+            values,
             options: Some(SortOptions { descending: false, nulls_first: false }),
         })
         .collect();
@@ -328,12 +337,28 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
     let key = |row: usize| {
         [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 })
     };
-    let mut groups: BTreeMap<(i128, [u8; 2]), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(i128, [u8; 2], i64), Group> = BTreeMap::new();
+    if let Span::Rows(counts) = query.span {
+        let mut of_keys: BTreeMap<[u8; 2], Vec<usize>> = BTreeMap::new();
+        order.iter().for_each(|&row| of_keys.entry(key(row)).or_default().push(row));
+        for (key, rows) in of_keys {
+            for (number, first) in (0..rows.len()).step_by(counts.advance as usize).enumerate() {
+                let inside = &rows[first..rows.len().min(first + counts.size as usize)];
+                let [start, end] =
+                    [inside[0], inside[inside.len() - 1]].map(|row| all.rows.ts[row]);
+                groups.insert((start, key, number as i64), (start, end, inside.to_vec()));
+                if first + counts.size as usize >= rows.len() {
+                    break;
+                }
+            }
+        }
+        return groups.into_values().collect();
+    }
     let mut sessions: BTreeMap<[u8; 2], (i128, i128)> = BTreeMap::new();
     for row in order {
         let (ts, key) = (all.rows.ts[row], key(row));
         let mut add = |start: i128, end: i128| {
-            let group = groups.entry((start, key)).or_insert((start, end, Vec::new()));
+            let group = groups.entry((start, key, 0)).or_insert((start, end, Vec::new()));
             group.1 = end;
             group.2.push(row);
         };
@@ -343,6 +368,7 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
                 *open = if ts < open.1 { (open.0, ts + gap) } else { (ts, ts + gap) };
                 add(open.0, open.1);
             }
+            Span::Rows(_) => unreachable!("these windows do not depend on times"),
             Span::Sliding { size, advance, offset } => {
                 let mut start = (ts - offset).div_euclid(advance) * advance + offset;
                 while start + size > ts {
@@ -392,9 +418,12 @@ fn exact(
         )),
         Function::First => of_each(&|rows| rows.first().copied()),
         Function::Last => of_each(&|rows| rows.last().copied()),
-        // Of equal values, the first is chosen. This matters only for the sign of a zero.
-        Function::Min => of_each(&|rows| valid(rows).into_iter().min_by(is_less)),
-        Function::Max => of_each(&|rows| valid(rows).into_iter().rev().max_by(is_less)),
+        Function::Min => {
+            of_each(&|rows| valid(rows).into_iter().min_by(is_less)).map(with_one_zero)
+        }
+        Function::Max => {
+            of_each(&|rows| valid(rows).into_iter().max_by(is_less)).map(with_one_zero)
+        }
         Function::Sum => {
             let sum = |rows: &Vec<usize>| -> Option<i128> {
                 let whole = |row: &usize| match all.rows.values[*row] {
@@ -444,13 +473,23 @@ fn exact(
     }
 }
 
+/// Replaces -0.0 by 0.0, as minima and maxima do.
+fn with_one_zero(values: ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| x + 0.0))
+        }
+        _ => values,
+    }
+}
+
 /// The order of values for minima and maxima: strings by bytes, NaN above all other floats, and
-/// -0.0 below 0.0.
+/// both zeros equal.
 fn compare(own: &ArrayRef, all: &Side, a: usize, b: usize) -> Ordering {
     match own.data_type() {
         DataType::Utf8 => own.as_string::<i32>().value(a).cmp(own.as_string::<i32>().value(b)),
         _ => match (all.rows.values[a], all.rows.values[b]) {
-            (Some(Number::Float(a)), Some(Number::Float(b))) => a.total_cmp(&b),
+            (Some(Number::Float(a)), Some(Number::Float(b))) => (a + 0.0).total_cmp(&(b + 0.0)),
             (Some(Number::Whole(a)), Some(Number::Whole(b))) => a.cmp(&b),
             _ => unreachable!("nulls are removed"),
         },
