@@ -24,7 +24,7 @@ use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
 use crate::query::aggregate::plan::AggregatePlan;
-use crate::query::aggregate::windows::RowCounts;
+use crate::query::aggregate::row_counts::RowCounts;
 
 /// The number of result rows that are built at a time.
 const PAGE_ROWS: usize = 1 << 16;

@@ -5,6 +5,7 @@ pub(crate) mod group_key;
 pub(crate) mod inputs;
 pub(crate) mod listed;
 pub(crate) mod plan;
+pub(crate) mod row_counts;
 pub(crate) mod udf;
 pub(crate) mod user;
 pub(crate) mod value_types;
@@ -25,9 +26,10 @@ pub use fill::{EmptyWindows, Fill, Fills, GivenTime};
 pub use group_key::GroupKey;
 pub use listed::WindowTable;
 use plan::AggregatePlan;
+pub use row_counts::RowCounts;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
-pub use windows::{RowCounts, SlidingArguments, Weekday, Windows};
+pub use windows::{SlidingArguments, Weekday, Windows};
 
 /// An aggregation: its windows, keys and values. For each window, the result has one row for each
 /// key that occurs in the window.
