@@ -224,6 +224,11 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
         TypeError,
         ["no argument label", "the result has both window_start and window_end"],
     ),
+    "a unit of an operator": (
+        lambda: tg.IntervalJoin(LEFT.schema, RIGHT.schema, **PAIRS, unit="ms"),
+        TypeError,
+        ["no argument unit", "timestamp_seconds", "push(rows, unit=...)"],
+    ),
     "the origin of windows": (
         lambda: tg.aggregate(LEFT, on="ts", size=5, origin="start", **COUNT),
         TypeError,

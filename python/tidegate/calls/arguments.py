@@ -84,7 +84,10 @@ NOTES = {
     "origin": "windows are aligned to the epoch; shift them with offset",
     "start_by": "windows are aligned to the epoch; shift them with offset",
     "label": "the result has both window_start and window_end",
-    "closed": "a window of tidegate.aggregate contains its start; with closed='right', its end",
+    "closed": "windows contain their starts; in calls of tidegate.aggregate, closed='right' makes "
+    "them contain their ends instead",
+    "unit": "on Spark, convert the times with a function such as "
+    "pyspark.sql.functions.timestamp_seconds; the sources of an operator accept push(rows, unit=...)",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
