@@ -24,7 +24,7 @@ from spark_session import settings, start
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.stream import join as stream_join
-from tidegate.spark.stream.join import _told
+from tidegate.spark.stream.join import told as told_arguments
 from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.task import Call, Output
 
@@ -222,11 +222,13 @@ def test_a_function_of_ones_own_is_known_again_by_its_name():
         return lists
 
     def told(function, name="v"):
-        return _told({"aggs": {"a": agg.udf(function, [name], pa.int64())}, "on": "ts"})
+        return told_arguments({"aggs": {"a": agg.udf(function, [name], pa.int64())}, "on": "ts"})
 
     one = told(spread)
     assert "spread" in repr(one)
     assert " at 0x" not in repr(one)
     assert one != told(spread, "w")
     assert one != told(told)
-    assert _told({"aggs": {"a": agg.sum("v")}}) != _told({"aggs": {"a": agg.sum("w")}})
+    assert told_arguments({"aggs": {"a": agg.sum("v")}}) != told_arguments(
+        {"aggs": {"a": agg.sum("w")}}
+    )
