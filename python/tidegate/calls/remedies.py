@@ -24,7 +24,7 @@ OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/",
 
 
 def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> Exception | None:  # noqa: PLR0911 - a kind of error a return
-    """Return a function's error with advice, or None if its message is already complete."""
+    """Return a function's error with a hint added, or None if its message is already complete."""
     text = str(error)
     if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
         return SchemaError(message)

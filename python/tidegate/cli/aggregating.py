@@ -22,7 +22,7 @@ OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 OF_SOME = ("first", "last")
 # Calls to functions with other parameters, as shown in messages.
 WITH_PARAMETER = {
-    "quantile": "quantile(column, share) with a share such as 0.99",
+    "quantile": "quantile(column, share), where share is a fraction such as 0.99",
     "top": "top(column, n) or top(column, n, by) with a number of rows such as 3",
     "ewm_mean": "ewm_mean(column, half_life) with a duration such as 5m",
 }

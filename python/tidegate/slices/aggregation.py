@@ -84,7 +84,7 @@ def planned(
         return TaskPlan(call, cut, sides)
 
     def folder(instead: str) -> str:
-        """Return the folder for the files of preparation steps."""
+        """Return the folder that contains the files of preparation steps."""
         whole = scratch_folder(scratch, "aggregate", instead)
         return file_in(whole, plan_name(identity, cut, sides))
 
@@ -103,7 +103,7 @@ def planned(
 
 
 def check_windows(query: AggregationQuery) -> None:
-    """Check that windows contain their starts, because a start determines a window's slice.
+    """Check that each window contains its start, which determines the slice of the window.
 
     Raises:
         TidegateError: Windows contain their ends instead.

@@ -92,7 +92,7 @@ class FillWork(Work):
     """The files with the windows of other slices."""
 
     def of_slice(self, number: int, own: Range) -> Work:  # noqa: ARG002 - as for any work
-        """Return the work for the task of a slice."""
+        """Return what the task of a slice does."""
         entries = [path for one in self.carries for path in one.entries(number)]
         return replace(self, entries=tuple(entries))
 

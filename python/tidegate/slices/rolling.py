@@ -131,7 +131,7 @@ class RowRollingWork(Work):
     """The files with the numbers of rows before the slice."""
 
     def of_slice(self, number: int, own: Range) -> Work:  # noqa: ARG002 - as for any work
-        """Return the work for the task of a slice."""
+        """Return what the task of a slice does."""
         return replace(self, entries=self.counts.entries(number))
 
     def batches(self, tables: list[pa.Table], own: Range) -> Iterator[pa.RecordBatch]:

@@ -269,7 +269,7 @@ class Work(Protocol):
         """Yield the part of the result that belongs to a slice."""
 
     def of_slice(self, number: int, own: Range) -> Work:  # noqa: ARG002 - most works are alike
-        """Return the work for the task of a slice, given the slice's number and time range."""
+        """Return what the task of a slice does, given the slice's number and time range."""
         return self
 
 

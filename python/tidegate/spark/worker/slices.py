@@ -72,7 +72,7 @@ class Sorted:
         yield from self.work.batches(rows, own)
 
     def of_slice(self, number: int, own: Range) -> Work:
-        """Return the work for the task of a slice."""
+        """Return what the task of a slice does."""
         return replace(self, work=self.work.of_slice(number, own))
 
 

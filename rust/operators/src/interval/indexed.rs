@@ -242,7 +242,7 @@ impl<'a> FoundPlaces<'a> {
         found
     }
 
-    /// Returns the number of partners of each left row.
+    /// Returns the number of partners for each left row.
     fn counts(&self) -> impl Iterator<Item = PartnerCount> {
         let runs = self.runs.chunks_exact(self.parts.len().max(1));
         runs.enumerate().map(|(row, runs)| {

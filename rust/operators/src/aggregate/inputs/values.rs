@@ -133,7 +133,7 @@ impl<F: Function<Input = ByValue>> FunctionInput<F> for RowCandidatesByValue<'_>
     }
 }
 
-/// Values with the times of their rows, and a parameter of the function.
+/// Values and the times of their rows, together with the parameter of a function.
 pub(in crate::aggregate) struct TimedValues<'a, P> {
     pub(in crate::aggregate) streams: &'a [Stream<'a>],
     pub(in crate::aggregate) values: &'a [Column<'a, f64>],
