@@ -109,8 +109,8 @@ def check_windows(query: AggregationQuery) -> None:
         TidegateError: Windows contain their ends instead.
     """
     if query.arguments["closed"] == "right":
-        message = "closed: tasks divide windows that contain their starts; leave closed out, or "
-        message += "call tidegate.aggregate with memory_limit"
+        message = "closed: tasks can only divide windows that contain their starts; leave closed "
+        message += "out, or call tidegate.aggregate with memory_limit"
         raise TidegateError(message)
 
 

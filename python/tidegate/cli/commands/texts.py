@@ -159,7 +159,7 @@ tidegate index. --on and --by then only need the names of LEFT's columns.
 With --follow, CSV files and Arrow streams are read as they grow. A row is written as soon as RIGHT
 cannot deliver a nearer row. With backward, a row is written once its own time has passed; with
 forward, once the time of the matching row has passed. An unmatched row is written once --tolerance
-has passed. The help for tidegate join describes the ends of files, late rows and --state.
+has passed. The help for tidegate join explains late rows, --state and when files end.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.

@@ -1,4 +1,4 @@
-"""The plan of rolling windows: the arguments, and the columns that are sent. It reads no rows."""
+"""The plan for rolling windows: the arguments, and the columns to send. It reads no rows."""
 
 from __future__ import annotations
 

@@ -85,8 +85,9 @@ pub(crate) struct RangeCounts {
 }
 
 impl RangeCounts {
-    /// Divides rows into as many ranges as there are threads, or into fewer if ranges would have
-    /// fewer than `least` rows. Returns `None` if a row's key is not less than `key_count`.
+    /// Divides rows into as many ranges as there are threads, or into fewer if the ranges would
+    /// otherwise have fewer than `least` rows. Returns `None` if a row's key is not less than
+    /// `key_count`.
     pub(crate) fn new(
         keys: &[u32],
         key_count: usize,
