@@ -84,7 +84,7 @@ NOTES = {
     "origin": "windows are aligned to the epoch; shift them with offset",
     "start_by": "windows are aligned to the epoch; shift them with offset",
     "label": "the result has both window_start and window_end",
-    "closed": "windows contain their starts; in calls of tidegate.aggregate, closed='right' makes "
+    "closed": "windows contain their starts; in calls to tidegate.aggregate, closed='right' makes "
     "them contain their ends instead",
     "unit": "on Spark, convert the times with a function such as "
     "pyspark.sql.functions.timestamp_seconds; an operator's sources accept push(rows, unit=...)",

@@ -22,8 +22,8 @@
 //! sequentially. Rows in any other order are folded key by key, as the diagram shows. Results are
 //! bit-identical in all cases.
 //!
-//! If both sides are the same rows, and times are their numbers within their keys, the rows of all
-//! keys are visited in their original order instead (`row_passes.rs`).
+//! In row-based windows, both sides contain the same rows, and each row's time is its index within
+//! its key. The rows of all keys are then visited in their original order (`row_passes.rs`).
 //!
 //! If the partners do not form runs, for example because a condition reads both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
