@@ -425,9 +425,9 @@ def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Ag
 def ewm_mean(column: Column, half_life: Length, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the exponentially weighted mean of the values, as float64.
 
-    A row's weight halves with each half-life before the last row. As with
-    `ewm(halflife=..., times=...)` in pandas, the weights depend on times, not on the number of rows.
-    In joins, the function is available in the `aggs` of interval joins. Rows with a null value are
+    A row's weight halves with each half-life before the last row. As with pandas'
+    `ewm(halflife=..., times=...)`, the weights depend on times, not on the number of rows. In
+    joins, the function is available in the `aggs` of interval joins. Rows with a null value are
     ignored.
 
     Args:

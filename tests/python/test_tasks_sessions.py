@@ -11,6 +11,7 @@ import pytest
 
 import campaign
 import tidegate as tg
+from cases import more
 from test_tasks import assert_same_rows, results, written
 from test_tasks_last_rows import divided, run, write
 
@@ -63,7 +64,7 @@ def test_tasks_return_the_sessions_of_an_aggregation(seed, tmp_path):
     ]
     paths = [written(table, tmp_path / str(at), chance) for at, table in enumerate(streams)]
     (tmp_path / "scratch").mkdir()
-    for slices in campaign.some(chance, [1, 5, 20, 50], 1):
+    for slices in campaign.some(chance, [1, 5, 20, *more(50)], 1):
         arguments = {
             "on": "ts",
             "by": chance.choice([None, "k", "z", ["k", "z"]]),
