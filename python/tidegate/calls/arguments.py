@@ -91,8 +91,8 @@ NOTES = {
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
-    "min_periods": "every row has a result; add tidegate.agg.count() to count the rows in each",
-    "min_samples": "every row has a result; add tidegate.agg.count() to count the rows in each",
+    "min_periods": "every row has a result; add tidegate.agg.count() to count each window's rows",
+    "min_samples": "every row has a result; add tidegate.agg.count() to count each window's rows",
     "center": "a window ends at its row; for rows on both sides, join the table with itself by "
     "interval_join(table, table, lower=..., upper=..., aggs=...)",
     "dropna": "a null key is a group in aggregate, and matches nothing in a join",
