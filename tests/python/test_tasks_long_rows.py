@@ -13,7 +13,7 @@ import tidegate as tg
 from cases import grid
 from test_tasks_unsorted import VALUES, assert_same_rows, bytes_read, prepared
 
-SEEDS = range(campaign.tries(40))
+SEEDS = range(campaign.tries(12))
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 SPAN = 5000
 KINDS = [pa.int64(), pa.timestamp("us"), pa.date32()]
