@@ -22,6 +22,20 @@ SQL text:
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'value': 180.0, 'most': 10.0}
 
+In `tidegate.interval_join`, each function can have its own interval. The arguments `lower`,
+`upper`, `closed` and `prevailing` of a function replace those of the call:
+
+    >>> quotes = pa.table({"ts": [0, 4, 6, 7], "bid": [1.0, 2.0, 3.0, 4.0]})
+    >>> tg.interval_join(
+    ...     trades,
+    ...     quotes,
+    ...     on="ts",
+    ...     lower=-5,
+    ...     upper=0,
+    ...     aggs={"n_5": tg.agg.count(), "n_1": tg.agg.count(lower=-1)},
+    ... ).select(["ts", "n_5", "n_1"]).to_pylist()
+    [{'ts': 1, 'n_5': 1, 'n_1': 1}, {'ts': 2, 'n_5': 1, 'n_1': 0}, {'ts': 7, 'n_5': 3, 'n_1': 2}]
+
 Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` and `udf`. If there
 are no values, counts are 0, and the results of all other functions are null.
 """
@@ -42,10 +56,11 @@ from tidegate.other_names import INSTEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Unpack
 
     import pyarrow as pa
 
-    from tidegate.types import Length
+    from tidegate.types import Length, OwnInterval
 
 __all__ = [
     "Aggregate",
@@ -108,6 +123,9 @@ Function: TypeAlias = Literal[
 
 Column: TypeAlias = "str | Expr"
 """A column name, or an expression over `tidegate.row` columns, which may be SQL text."""
+
+OWN = ("lower", "upper", "closed", "prevailing")
+"""The arguments of a function that describe its own interval."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
 """The interpolation method for a quantile that lies between two values."""
@@ -186,6 +204,7 @@ class Aggregate:
     udf: Udf | None = None
     n: int | None = None
     half_life: Length | None = None
+    interval: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self) -> None:
         for name in (self.column, self.second, *self.inputs):
@@ -228,22 +247,31 @@ def __getattr__(name: str) -> object:
     raise AttributeError(message, name=name)
 
 
-def count(column: Column | None = None, *, where: Expr | str | None = None) -> Aggregate:
+def count(
+    column: Column | None = None,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Count the rows, or the non-null values in a column.
 
     Args:
         column: A column of any type. None counts all rows.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
         Aggregate(function='count', column='price', where='price > 3')
     """
-    return _aggregate("count", column, where)
+    return _aggregate("count", column, where, **interval)
 
 
-def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def sum(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Add up the values.
 
     The result type is int64 for signed integers, uint64 for unsigned integers, decimal128(38) for
@@ -255,15 +283,19 @@ def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         column: A column of numbers, durations or booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
         "row.side = 'B'"
     """
-    return _aggregate("sum", column, where)
+    return _aggregate("sum", column, where, **interval)
 
 
-def mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def mean(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the mean of the values, as float64.
 
     The mean of booleans is the fraction of values that are true. The mean of durations is a
@@ -274,11 +306,15 @@ def mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         column: A column of numbers, durations or booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("mean", column, where)
+    return _aggregate("mean", column, where, **interval)
 
 
-def min(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def min(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the smallest value. NaN is larger than any other float.
 
     0.0 and -0.0 are equal, and the result is 0.0 for either of them.
@@ -288,11 +324,15 @@ def min(column: Column, *, where: Expr | str | None = None) -> Aggregate:
             byte by byte.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("min", column, where)
+    return _aggregate("min", column, where, **interval)
 
 
-def max(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def max(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the largest value. NaN is larger than any other float.
 
     0.0 and -0.0 are equal, and the result is 0.0 for either of them.
@@ -302,11 +342,19 @@ def max(column: Column, *, where: Expr | str | None = None) -> Aggregate:
             byte by byte.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("max", column, where)
+    return _aggregate("max", column, where, **interval)
 
 
-def first(column: Column, n: int | None = None, *, where: Expr | str | None = None) -> Aggregate:
+def first(
+    column: Column,
+    n: int | None = None,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Return the value (possibly null) from the first row in order of time, stream and position.
 
     With `n`, return a list of the values from the first `n` rows, in row order. The list is
@@ -318,6 +366,8 @@ def first(column: Column, n: int | None = None, *, where: Expr | str | None = No
         n: The maximum length of the list. None returns a single value instead of a list.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
@@ -325,10 +375,16 @@ def first(column: Column, n: int | None = None, *, where: Expr | str | None = No
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["x"].to_pylist()
         [[5, 6], [8]]
     """
-    return _aggregate("first", column, where, n=n)
+    return _aggregate("first", column, where, n=n, **interval)
 
 
-def last(column: Column, n: int | None = None, *, where: Expr | str | None = None) -> Aggregate:
+def last(
+    column: Column,
+    n: int | None = None,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Return the value (possibly null) from the last row in order of time, stream and position.
 
     With `n`, return a list of the values from the last `n` rows, in row order. The list is
@@ -340,6 +396,8 @@ def last(column: Column, n: int | None = None, *, where: Expr | str | None = Non
         n: The maximum length of the list. None returns a single value instead of a list.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
@@ -347,10 +405,12 @@ def last(column: Column, n: int | None = None, *, where: Expr | str | None = Non
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["x"].to_pylist()
         [[6, 7], [8]]
     """
-    return _aggregate("last", column, where, n=n)
+    return _aggregate("last", column, where, n=n, **interval)
 
 
-def var(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def var(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the sample variance of the values, as float64; null for fewer than two values.
 
     The result is infinite if the sum of squared deviations from the mean exceeds the range of
@@ -361,22 +421,34 @@ def var(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         column: A column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("var", column, where)
+    return _aggregate("var", column, where, **interval)
 
 
-def std(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def std(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the square root of `var`.
 
     Args:
         column: A column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("std", column, where)
+    return _aggregate("std", column, where, **interval)
 
 
-def weighted_mean(column: Column, weights: Column, *, where: Expr | str | None = None) -> Aggregate:
+def weighted_mean(
+    column: Column,
+    weights: Column,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Compute the weighted mean of the values, as float64.
 
     The mean of prices weighted by size is the volume-weighted average price (VWAP). Rows with a
@@ -388,6 +460,8 @@ def weighted_mean(column: Column, weights: Column, *, where: Expr | str | None =
         weights: A column of numbers to use as weights.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "size": [2, 1]})
@@ -395,10 +469,12 @@ def weighted_mean(column: Column, weights: Column, *, where: Expr | str | None =
         >>> tidegate.aggregate(trades, on="ts", size=5, aggs={"vwap": vwap})["vwap"].to_pylist()
         [11.0]
     """
-    return _aggregate("weighted_mean", column, where, weights)
+    return _aggregate("weighted_mean", column, where, weights, **interval)
 
 
-def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def time_weighted_mean(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the mean of the values, weighted by the time for which each value holds, as float64.
 
     A value holds until the next row, and the last value until the end of the window. The time
@@ -412,6 +488,8 @@ def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Ag
         column: A column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> quotes = pa.table({"ts": [0, 8], "bid": [10.0, 20.0]})
@@ -419,10 +497,16 @@ def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Ag
         >>> tidegate.aggregate(quotes, on="ts", size=10, aggs=aggs)["bid"].to_pylist()
         [12.0]
     """
-    return _aggregate("time_weighted_mean", column, where)
+    return _aggregate("time_weighted_mean", column, where, **interval)
 
 
-def ewm_mean(column: Column, half_life: Length, *, where: Expr | str | None = None) -> Aggregate:
+def ewm_mean(
+    column: Column,
+    half_life: Length,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Compute the exponentially weighted mean of the values, as float64.
 
     A row's weight halves with each half-life before the last row. As with pandas'
@@ -436,6 +520,8 @@ def ewm_mean(column: Column, half_life: Length, *, where: Expr | str | None = No
             the times are integers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> trades = pa.table({"ts": [0, 10], "price": [4.0, 1.0]})
@@ -444,10 +530,13 @@ def ewm_mean(column: Column, half_life: Length, *, where: Expr | str | None = No
         [2.0]
     """
     condition = None if where is None else str(where)
-    return Aggregate("ewm_mean", _text(column), condition, half_life=half_life)
+    own = _own(interval)
+    return Aggregate("ewm_mean", _text(column), condition, half_life=half_life, interval=own)
 
 
-def arg_min(column: Column, by: Column, *, where: Expr | str | None = None) -> Aggregate:
+def arg_min(
+    column: Column, by: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Return a column's value (possibly null) from the row in which another column is smallest.
 
     If several rows share the smallest value, the earliest of these rows is used. Rows in which `by`
@@ -458,6 +547,8 @@ def arg_min(column: Column, by: Column, *, where: Expr | str | None = None) -> A
         by: A column of numbers, times, booleans, strings or binary values.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "venue": ["N", "Q"]})
@@ -465,10 +556,12 @@ def arg_min(column: Column, by: Column, *, where: Expr | str | None = None) -> A
         >>> tidegate.aggregate(trades, on="ts", size=5, aggs={"v": cheapest})["v"].to_pylist()
         ['N']
     """
-    return _aggregate("arg_min", column, where, by)
+    return _aggregate("arg_min", column, where, by, **interval)
 
 
-def arg_max(column: Column, by: Column, *, where: Expr | str | None = None) -> Aggregate:
+def arg_max(
+    column: Column, by: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Return a column's value (possibly null) from the row in which another column is largest.
 
     If several rows share the largest value, the earliest of these rows is used. Rows in which `by`
@@ -479,11 +572,19 @@ def arg_max(column: Column, by: Column, *, where: Expr | str | None = None) -> A
         by: A column of numbers, times, booleans, strings or binary values.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("arg_max", column, where, by)
+    return _aggregate("arg_max", column, where, by, **interval)
 
 
-def covar(column: Column, other: Column, *, where: Expr | str | None = None) -> Aggregate:
+def covar(
+    column: Column,
+    other: Column,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Compute the sample covariance of two columns, as float64; null for fewer than two rows.
 
     Rows in which either column is null are ignored.
@@ -493,11 +594,19 @@ def covar(column: Column, other: Column, *, where: Expr | str | None = None) -> 
         other: Another column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("covar", column, where, other)
+    return _aggregate("covar", column, where, other, **interval)
 
 
-def corr(column: Column, other: Column, *, where: Expr | str | None = None) -> Aggregate:
+def corr(
+    column: Column,
+    other: Column,
+    *,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
+) -> Aggregate:
     """Compute Pearson's correlation of two columns, as float64; null for fewer than two rows.
 
     Rows in which either column is null are ignored. The result is NaN if all values in a column are
@@ -508,6 +617,8 @@ def corr(column: Column, other: Column, *, where: Expr | str | None = None) -> A
         other: Another column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "y": [6.0, 4.0, 2.0]})
@@ -515,10 +626,12 @@ def corr(column: Column, other: Column, *, where: Expr | str | None = None) -> A
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"corr": corr})["corr"].to_pylist()
         [-1.0]
     """
-    return _aggregate("corr", column, where, other)
+    return _aggregate("corr", column, where, other, **interval)
 
 
-def median(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def median(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Compute the median of the values, as float64. NaN is larger than any other value.
 
     The median is exact. `tidegate.Aggregate` therefore keeps all rows until their windows are
@@ -528,6 +641,8 @@ def median(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         column: A column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 9, 2, 3]})
@@ -535,7 +650,7 @@ def median(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"x": median})["x"].to_pylist()
         [2.5]
     """
-    return _aggregate("median", column, where)
+    return _aggregate("median", column, where, **interval)
 
 
 def quantile(
@@ -544,6 +659,7 @@ def quantile(
     *,
     interpolation: Interpolation = "linear",
     where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
 ) -> Aggregate:
     """Compute a quantile of the values, as float64. NaN is larger than any other value.
 
@@ -558,6 +674,8 @@ def quantile(
             `higher` use the lower or higher value, and `midpoint` uses their mean.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "ms": [10, 90, 20, 30]})
@@ -566,10 +684,20 @@ def quantile(
         [45.0]
     """
     condition = None if where is None else str(where)
-    return Aggregate("quantile", _text(column), condition, share=share, interpolation=interpolation)
+    own = _own(interval)
+    return Aggregate(
+        "quantile",
+        _text(column),
+        condition,
+        share=share,
+        interpolation=interpolation,
+        interval=own,
+    )
 
 
-def count_distinct(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def count_distinct(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Count the distinct values, as int64. Nulls are ignored.
 
     All NaNs count as one value, and 0.0 and -0.0 also count as one value. `tidegate.Aggregate`
@@ -579,11 +707,15 @@ def count_distinct(column: Column, *, where: Expr | str | None = None) -> Aggreg
         column: A column of numbers, times, booleans, strings or binary values.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("count_distinct", column, where)
+    return _aggregate("count_distinct", column, where, **interval)
 
 
-def collect(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def collect(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Collect the values, including nulls, into a list in row order; null if there are no rows.
 
     `tidegate.Aggregate` keeps all rows until their windows are complete.
@@ -592,6 +724,8 @@ def collect(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         column: A column of any type.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 7], "x": ["a", None, "c"]})
@@ -599,11 +733,16 @@ def collect(column: Column, *, where: Expr | str | None = None) -> Aggregate:
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"x": collect})["x"].to_pylist()
         [['a', None], ['c']]
     """
-    return _aggregate("collect", column, where)
+    return _aggregate("collect", column, where, **interval)
 
 
 def top(
-    column: Column, n: int, *, by: Column | None = None, where: Expr | str | None = None
+    column: Column,
+    n: int,
+    *,
+    by: Column | None = None,
+    where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
 ) -> Aggregate:
     """Return a list of values from the rows with the largest values of `by`, largest first.
 
@@ -618,6 +757,8 @@ def top(
         by: A column of numbers, times, booleans, strings or binary values. The default is `column`.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2, 3], "venue": ["N", "Q", "B"], "size": [10, 30, 20]})
@@ -629,7 +770,7 @@ def top(
         >>> found.select(["sizes", "smallest"]).to_pylist()
         [{'sizes': [30, 20], 'smallest': ['N', 'B']}]
     """
-    return _aggregate("top", column, where, column if by is None else by, n=n)
+    return _aggregate("top", column, where, column if by is None else by, n=n, **interval)
 
 
 def udf(
@@ -638,6 +779,7 @@ def udf(
     returns: pa.DataType,
     *,
     where: Expr | str | None = None,
+    **interval: Unpack[OwnInterval],
 ) -> Aggregate:
     """Call a user-defined function, which computes the results for many windows at a time.
 
@@ -654,6 +796,8 @@ def udf(
         returns: The Arrow type of the results.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
 
     Raises:
         TypeError: `returns` is not an Arrow type, or `function` is not callable.
@@ -678,40 +822,53 @@ def udf(
     every = [inputs] if isinstance(inputs, str | Expr) else inputs
     names = tuple(_text(one) for one in every)
     condition = None if where is None else str(where)
-    return Aggregate("udf", where=condition, inputs=names, udf=Udf(function, returns))
+    own = _own(interval)
+    return Aggregate("udf", where=condition, inputs=names, udf=Udf(function, returns), interval=own)
 
 
-def product(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def product(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Multiply the values, as float64.
 
     Args:
         column: A column of numbers.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("product", column, where)
+    return _aggregate("product", column, where, **interval)
 
 
-def any(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def any(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Return whether any of the values is true; null if there are no values.
 
     Args:
         column: A column of booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("any", column, where)
+    return _aggregate("any", column, where, **interval)
 
 
-def all(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def all(
+    column: Column, *, where: Expr | str | None = None, **interval: Unpack[OwnInterval]
+) -> Aggregate:
     """Return whether all values are true; null if there are no values.
 
     Args:
         column: A column of booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
+        **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
+            `prevailing`. Arguments that are left out are those of the call.
     """
-    return _aggregate("all", column, where)
+    return _aggregate("all", column, where, **interval)
 
 
 def _aggregate(
@@ -720,10 +877,22 @@ def _aggregate(
     where: Expr | str | None,
     second: Column | None = None,
     n: int | None = None,
+    **interval: Unpack[OwnInterval],
 ) -> Aggregate:
     condition = None if where is None else str(where)
     name, other = (None if one is None else _text(one) for one in (column, second))
-    return Aggregate(function, name, condition, other, n=n)
+    return Aggregate(function, name, condition, other, n=n, interval=_own(interval))
+
+
+def _own(interval: OwnInterval) -> tuple[tuple[str, object], ...]:
+    """Return the settings of an interval, in a form that can be hashed."""
+    for name in interval:
+        if name not in OWN:
+            message = f"{name}: a function has no such argument"
+            near = get_close_matches(name, (*OWN, "where"), 1)
+            message += f"; did you mean {near[0]}?" if near else f"; it has where, {', '.join(OWN)}"
+            raise TypeError(message)
+    return tuple((name, value) for name, value in interval.items())
 
 
 def _text(column: Column) -> str:

@@ -317,6 +317,15 @@ Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
 """The method that a streaming join uses to assign keys to threads."""
 
 
+class OwnInterval(TypedDict, total=False):
+    """The interval of one function in `interval_join`: see `tidegate.agg`."""
+
+    lower: Length | None
+    upper: Length | None
+    closed: Closed
+    prevailing: bool
+
+
 class JoinStats(TypedDict):
     """The progress of a join of tables: see `BatchReader.stats`."""
 

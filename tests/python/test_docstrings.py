@@ -255,6 +255,8 @@ def arguments(path: Path) -> dict[str, list[str]]:
             if isinstance(inner, ast.FunctionDef):
                 name = f"{node.name}.{inner.name}" if of_class else inner.name
                 given = [given.arg for given in (*inner.args.args, *inner.args.kwonlyargs)]
+                more = inner.args.kwarg
+                given += [f"**{more.arg}"] if path.name == "agg.py" and more is not None else []
                 found.setdefault(name.removesuffix(".__new__"), given[of_class:])
     return found
 

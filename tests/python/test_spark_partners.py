@@ -142,6 +142,13 @@ def same(frame, expected: pa.Table) -> pa.Table:
 
 NEAR = {"on": "ts", "by": "key", "lower": "-30s", "upper": "10s", "aggs": AGGS}
 
+# Functions whose intervals differ from that of the call.
+OWN = {
+    "n_60": agg.count(lower="-60s"),
+    "last_60": agg.last("name", lower="-60s", upper="0s", closed="left"),
+    "sum_later": agg.sum("y", lower="5s", upper="40s"),
+}
+
 
 def test_the_sides_test_something():
     found = tidegate.interval_join(LEFT, RIGHT, **NEAR)
@@ -168,7 +175,7 @@ def test_the_sides_test_something():
     ],
 )
 def test_interval_joins(sides, how, parallelism, where):
-    query = {**NEAR, "how": how, "where": where}
+    query = {**NEAR, "how": how, "where": where, "aggs": {**AGGS, **OWN}}
     found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
     same(found, tidegate.interval_join(LEFT, RIGHT, **query))
 
@@ -177,7 +184,7 @@ def test_interval_joins(sides, how, parallelism, where):
     ("parallelism", "how"), [("time", None), *more(("broadcast", "inner"), ("auto", "left"))]
 )
 def test_without_keys(sides, parallelism, how):
-    query = {**NEAR, "by": None, "how": how, "closed": "left"}
+    query = {**NEAR, "by": None, "how": how, "closed": "left", "aggs": {**AGGS, **OWN}}
     found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
     same(found, tidegate.interval_join(LEFT, RIGHT, **query))
 

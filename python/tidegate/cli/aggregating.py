@@ -2,7 +2,7 @@
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 import pyarrow as pa
@@ -27,6 +27,11 @@ WITH_PARAMETER = {
     "ewm_mean": "ewm_mean(column, half_life) with a duration such as 5m",
 }
 
+# The interval of one function, after everything else.
+OVER = re.compile(
+    r"(?s)(.*?)\s+over\s+((?:(?:lower|upper|closed|prevailing)\s*=\s*[^\s=,]+\s*,?\s*)+)",
+    re.IGNORECASE,
+)
 FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
 
 
@@ -61,6 +66,8 @@ class Counts:
 def function(text: str) -> Aggregate:
     """Parse a function such as `sum(price * size)`, `corr(x, y)` or `first(price) where size > 10`.
 
+    In a join, the function's own interval can follow, as in `count() over lower=-1h, upper=0s`.
+
     Raises:
         ValueError: The text does not have one of these forms; the message shows what was expected.
 
@@ -68,6 +75,10 @@ def function(text: str) -> Aggregate:
         >>> function("sum(size) where side = 'B'")
         Aggregate(function='sum', column='size', where="side = 'B'")
     """
+    if (over := OVER.fullmatch(text)) is not None:
+        settings = re.findall(r"(\w+)\s*=\s*([^\s=,]+)", over[2])
+        own = tuple((name.lower(), _setting(name.lower(), value)) for name, value in settings)
+        return replace(function(over[1]), interval=own)
     found = FUNCTION.fullmatch(text)
     if found is None or found[1].lower() not in NAMES or found[2] == "*":
         word, column = (text.strip(), "") if found is None else (found[1], found[2])
@@ -82,6 +93,20 @@ def function(text: str) -> Aggregate:
     if name in OF_TWO and column is not None and len(parts := _arguments(column)) > 1:
         column, second = parts[0], ", ".join(parts[1:])
     return Aggregate(name, column, found[3], second)
+
+
+def _setting(name: str, text: str) -> object:
+    """Parse a setting of a function's own interval."""
+    if name == "prevailing":
+        if text.lower() not in {"true", "false"}:
+            message = f"prevailing: expected true or false, got {text!r:.80}"
+            raise ValueError(message)
+        return text.lower() == "true"
+    if name == "closed":
+        return text.lower()
+    if text.lower() in {"none", "unbounded"}:
+        return None
+    return int(text) if re.fullmatch(r"[+-]?\d+", text) else text
 
 
 def _instead(word: str, column: str) -> str:

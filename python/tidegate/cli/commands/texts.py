@@ -77,9 +77,10 @@ FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, produ
 median, count_distinct, collect or time_weighted_mean of a COLUMN of RIGHT, quantile(COLUMN, 0.99),
 weighted_mean(COLUMN, WEIGHTS), ewm_mean(COLUMN, HALF_LIFE), arg_min or arg_max of (COLUMN, BY), or
 covar or corr of (COLUMN, OTHER). The functions first(COLUMN, N), last(COLUMN, N), top(COLUMN, N)
-and top(COLUMN, N, BY) return lists. A condition is optional: "count() where bid > 3". --how inner
-omits rows without partners. With --follow, a row is written as soon as RIGHT cannot deliver any
-more partners.
+and top(COLUMN, N, BY) return lists. A condition is optional: "count() where bid > 3". A function
+can have its own interval: "count() over lower=-1m, upper=0s, closed=left, prevailing=true".
+--how inner omits rows without partners. With --follow, a row is written as soon as RIGHT cannot
+deliver any more partners.
 
 A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
 integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as

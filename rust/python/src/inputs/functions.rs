@@ -7,11 +7,11 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
-use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
+use tidegate::query::aggregate::{Aggregate, Function, Interpolation, OwnInterval, Quantile, Udf};
 use tidegate::{Error, check_call};
 
 use crate::arrow::{capsule, export, import};
-use crate::inputs::arguments::{bound, count, word};
+use crate::inputs::arguments::{CLOSED, bound, count, word};
 use crate::inputs::expression::extract_row;
 use crate::interpreter::threads::{attached, called};
 
@@ -39,13 +39,40 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
         }
         let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
         Ok(Aggregate {
-            name,
             function: function(&given)?,
             columns: given.getattr("columns")?.extract()?,
             predicate: condition.as_ref().map(extract_row).transpose()?,
+            interval: own_interval(&name, &given)?,
+            name,
         })
     };
     mapping.items()?.iter().map(one).collect()
+}
+
+/// Returns the interval that is passed to a function itself, if there is one.
+fn own_interval(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<OwnInterval>> {
+    let own: Vec<(String, Bound<'_, PyAny>)> = given.getattr("interval")?.extract()?;
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let mut interval = OwnInterval::default();
+    let of_function = |error: PyErr| {
+        let py = given.py();
+        PyErr::from_type(error.get_type(py), format!("aggs: `{name}`: {}", error.value(py)))
+    };
+    for (setting, value) in &own {
+        match &**setting {
+            "lower" => interval.lower = Some(bound("lower", value).map_err(of_function)?),
+            "upper" => interval.upper = Some(bound("upper", value).map_err(of_function)?),
+            "closed" => {
+                let given =
+                    value.extract::<String>().and_then(|given| word("closed", &given, &CLOSED));
+                interval.closed = Some(given.map_err(of_function)?);
+            }
+            _ => interval.with_prevailing = Some(value.extract().map_err(of_function)?),
+        }
+    }
+    Ok(Some(interval))
 }
 
 /// If only a function's name was passed, returns the function call to suggest.

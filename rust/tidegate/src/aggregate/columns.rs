@@ -134,6 +134,22 @@ impl Columns {
     }
 
     /// The functions whose states can be combined.
+    /// Divides the functions into groups, given the group of each function. Also returns the group
+    /// of each function, and the function's position in the group.
+    pub(crate) fn divided(
+        self,
+        group_of: &[usize],
+        groups: usize,
+    ) -> (Vec<Self>, Vec<(usize, usize)>) {
+        let mut divided: Vec<_> = (0..groups).map(|_| Columns(Vec::new())).collect();
+        let mut places = Vec::with_capacity(group_of.len());
+        for (values, &group) in self.0.into_iter().zip(group_of) {
+            places.push((group, divided[group].0.len()));
+            divided[group].0.push(values);
+        }
+        (divided, places)
+    }
+
     pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
         self.0.iter().filter_map(|values| values.function().of_states()).collect()
     }

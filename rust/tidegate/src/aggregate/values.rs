@@ -16,7 +16,7 @@ use tidegate_operators::aggregate::{OutputColumn, OutputValues, float_of};
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::pages::Pages;
 
-use super::columns::Columns;
+use super::groups::Groups;
 use super::streams::Streams;
 use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
@@ -42,7 +42,7 @@ impl<'a> FunctionValues<'a> {
     pub(crate) fn of_tables(
         functions: &'a FunctionsPlan,
         streams: &Streams,
-        columns: &'a Columns,
+        ranked: impl Fn(usize) -> Option<&'a Groups>,
     ) -> Self {
         let outputs = &functions.outputs;
         let of_rows = outputs.iter().map(|output| {
@@ -52,7 +52,7 @@ impl<'a> FunctionValues<'a> {
             };
             chosen.into_iter().map(|at| Column::new(&streams.table, at)).collect()
         });
-        let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
+        let ranked = |at: usize| ranked(at).map(|groups| &groups.columns[0]);
         FunctionValues {
             functions,
             ranked: (0..outputs.len()).map(ranked).collect(),

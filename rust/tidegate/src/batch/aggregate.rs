@@ -226,7 +226,7 @@ impl Aggregation {
         let columns = Columns::new(&streams, &plan.functions, Extent::Whole, driver)?;
         let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-        let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
+        let values = FunctionValues::of_tables(&plan.functions, &streams, |at| columns.ranked(at));
         let output = Output::new(&plan, groups.as_ref(), values);
         let rows = self.result_rows(&plan, driver);
         let announce = |more: usize| rows.announce(more);

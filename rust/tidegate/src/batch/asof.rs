@@ -9,7 +9,8 @@ use tidegate_sync::Stop;
 
 use super::condition::Condition;
 use super::index::METHOD;
-use super::join::{Candidates, FoundPairs, Join};
+use super::join::Join;
+use super::pairs::{Candidates, FoundPairs};
 use super::sides::TableSides;
 use crate::Result;
 use crate::columns::expression::Predicate;

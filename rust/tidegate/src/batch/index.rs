@@ -12,7 +12,7 @@ use tidegate_operators::overlap::{OverlapRule, overlapping_rows_in, overlaps_in}
 use tidegate_operators::rows::Interval;
 use tidegate_structures::memory::partition::ranges;
 
-use super::join::{Candidates, FoundPairs};
+use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::TableSides;
 use crate::columns::expression::Origin;
@@ -21,10 +21,24 @@ use crate::columns::intervals::Intervals;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s, Unit};
+use crate::query::function_intervals::PartnerInterval;
 use crate::query::options::JoinPlan;
 use crate::query::overlap::OverlapPlan;
 use crate::results::gather::Column;
 use crate::{Error, Result};
+
+/// The intervals of left rows, one for each group of functions.
+pub(super) struct PartnerIntervals {
+    pub(super) each: Vec<PartnerInterval>,
+    /// The interval that covers all of them.
+    pub(super) covering: PartnerInterval,
+}
+
+impl PartnerIntervals {
+    pub(super) fn one(interval: PartnerInterval) -> Self {
+        PartnerIntervals { each: vec![interval], covering: interval }
+    }
+}
 
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
@@ -63,12 +77,13 @@ pub(super) fn partners(
     tables: (&Table, &Table),
     (times, unit): ((usize, usize), Unit),
     plan: JoinPlan,
-    (interval, with_prevailing): (Interval, bool),
+    intervals: &PartnerIntervals,
     mut read: Vec<usize>,
     driver: &Driver,
 ) -> Result<Option<(Table, FoundPartners)>> {
     let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
+    let PartnerInterval { interval, with_prevailing } = intervals.covering;
     let found =
         interval_partners_in(&ts, &fit.rows(), &interval, with_prevailing, fit.factor, driver)?;
     let Some(IndexedPartners { partners, rows, ts: right_ts, keys }) = found else {
@@ -80,7 +95,10 @@ pub(super) fn partners(
     let count = left.len();
     let keys = Keys { left, right: right_keys, count, smallest: None, method: METHOD };
     let sides = TableSides { left: ts, right: Int64s::Own(right_ts), keys: Some(keys) };
-    let timed = TimedPartners::found(sides, interval, with_prevailing, partners);
+    let timed = match &intervals.each[..] {
+        [one] => TimedPartners::found(sides, *one, partners),
+        each => TimedPartners::new(sides, each),
+    };
     let partners = PartnerPlaces::Runs(Box::new(timed));
     Ok(Some((right, FoundPartners { plan, key_method: METHOD, partners })))
 }

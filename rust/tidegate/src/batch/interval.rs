@@ -2,17 +2,21 @@
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
+use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
-use super::index::{self, pairs};
-use super::join::{Candidates, FoundPairs, Join};
+use super::index::{self, PartnerIntervals, pairs};
+use super::join::Join;
+use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::row_ends;
 use super::sides::TableSides;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
+use crate::query::function_intervals::PartnerInterval;
 use crate::query::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
+use crate::query::partners::PartnerAggregation;
 
 impl IntervalJoin {
     /// Finds the pairs of two tables. The result rows are built when they are read.
@@ -32,7 +36,11 @@ impl IntervalJoin {
                 return Join::new(&self.options, plan.join, (left, right), found, None, driver);
             }
         }
-        let rows = sides(&plan, left, right, &driver)?;
+        let intervals: &[Interval] = match &plan.ends {
+            IntervalEnds::Fixed(interval) => std::slice::from_ref(interval),
+            IntervalEnds::OfRows(_) => &[],
+        };
+        let rows = sides(&plan, intervals, left, right, &driver)?;
         let found = match &plan.ends {
             IntervalEnds::Fixed(interval) => {
                 let (left, right) = rows.columns();
@@ -54,7 +62,7 @@ impl IntervalJoin {
     pub(super) fn partners_in_index(
         &self,
         tables: (&Table, &Table),
-        with_prevailing: bool,
+        (aggregation, with_prevailing): (&PartnerAggregation, bool),
         read: Vec<usize>,
         driver: &Driver,
     ) -> Result<Option<(Table, FoundPartners)>> {
@@ -62,29 +70,39 @@ impl IntervalJoin {
         let plan = self.plan(tables.0.schema(), tables.1.schema())?;
         let IntervalEnds::Fixed(interval) = plan.ends else { return Ok(None) };
         let times = (plan.times, plan.unit);
-        let ends = (interval, with_prevailing);
-        index::partners(index, tables, times, plan.join, ends, read, driver)
+        let first = PartnerInterval { interval, with_prevailing };
+        let ends = PartnerIntervals {
+            each: aggregation.intervals.each(first, plan.unit)?,
+            covering: aggregation.intervals.covering(first, plan.unit)?,
+        };
+        index::partners(index, tables, times, plan.join, &ends, read, driver)
     }
 
-    /// Finds the partners of the left table's rows. If only the number of partners is needed, and
+    /// Finds the partners of the left table's rows in the interval of each function. If only the number of partners is needed, and
     /// counting is less work, the partners are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,
         right: &Table,
-        with_prevailing: bool,
-        are_counted: bool,
+        (aggregation, with_prevailing): (&PartnerAggregation, bool),
         driver: &Driver,
     ) -> Result<FoundPartners> {
         let mut plan = self.plan(left.schema(), right.schema())?;
-        let rows = sides(&plan, left, right, driver)?;
+        let intervals = match plan.ends {
+            IntervalEnds::Fixed(interval) => aggregation
+                .intervals
+                .each(PartnerInterval { interval, with_prevailing }, plan.unit)?,
+            IntervalEnds::OfRows(_) => Vec::new(),
+        };
+        let ends: Vec<_> = intervals.iter().map(|one| one.interval).collect();
+        let rows = sides(&plan, &ends, left, right, driver)?;
         let key_method = rows.key_method();
         let partners = match &plan.ends {
-            IntervalEnds::Fixed(interval) => {
-                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, *interval, with_prevailing)))
+            IntervalEnds::Fixed(_) => {
+                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, &intervals)))
             }
             IntervalEnds::OfRows(ends) => {
-                let tables = (left, right);
+                let (tables, are_counted) = ((left, right), aggregation.are_counts());
                 let (found, ts) =
                     row_ends::find(ends, &mut plan.join, rows, tables, are_counted, driver)?;
                 PartnerPlaces::Pairs(found, Some(ts))
@@ -94,12 +112,18 @@ impl IntervalJoin {
     }
 }
 
-/// Returns the times and keys of two tables.
-fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<TableSides> {
+/// Returns the times and keys of two tables, given all intervals of left rows.
+fn sides(
+    plan: &IntervalPlan,
+    intervals: &[Interval],
+    left: &Table,
+    right: &Table,
+    driver: &Driver,
+) -> Result<TableSides> {
     let (left_ts, right_ts) = match &plan.ends {
-        IntervalEnds::Fixed(interval) => {
-            let ends = [interval.lower, interval.upper].into_iter().flatten().map(i128::from);
-            let ends: Vec<i128> = ends.collect();
+        IntervalEnds::Fixed(_) => {
+            let ends = intervals.iter().flat_map(|one| [one.lower, one.upper]).flatten();
+            let ends: Vec<i128> = ends.map(i128::from).collect();
             time::both_times((left, right), plan.times, plan.unit, &ends)?
         }
         IntervalEnds::OfRows(_) => (

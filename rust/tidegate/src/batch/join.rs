@@ -6,18 +6,17 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::{BitSet, Check, Matches, Output};
-use tidegate_operators::overlap::Overlaps;
+use tidegate_operators::matches::{BitSet, Matches, Output};
 use tidegate_operators::rows::{How, NO_ROW};
 use tidegate_structures::memory;
 use tidegate_sync::{Counter, Stop};
 
 use super::batches::Batches;
 use super::condition::Condition;
+use super::pairs::{FoundPairs, Pairs};
 use super::partners::{PartnerResults, PartnerRows};
 use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
-use crate::columns::time::Int64s;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::output::OutputColumn;
 use crate::results::gather::{Column, ColumnSource, Gather};
@@ -36,13 +35,6 @@ const STREAM_BYTES: usize = 4 << 20;
 /// The number of batches that are planned at a time. Not all batches of a result are planned
 /// together, because there can be more batches than bytes of memory.
 const PIECES: usize = 1 << 16;
-
-/// The number of pairs that are checked at a time. All of these pairs might be in the result.
-const CHECKED_PAIRS: u64 = 1 << 26;
-
-/// If pairs are listed, the total number of right rows that are compared with a page's left rows.
-/// The number is limited because the first batch cannot be built until a page is complete.
-const LISTED_PAIRS: u64 = 1 << 22;
 
 /// The approximate number of pairs that a task aggregates. A task of this size is short enough to
 /// respond quickly to a request to stop. A single left row can have more pairs than this.
@@ -138,53 +130,6 @@ pub struct Join {
     stats: JoinStats,
 }
 
-/// The pairs of a join, which are found page by page.
-#[derive(Debug)]
-pub(super) struct Pairs {
-    candidates: Candidates,
-    condition: Option<Condition>,
-}
-
-/// The pairs in the result, provided that they satisfy the condition.
-#[derive(Debug)]
-pub(super) enum Candidates {
-    /// A run of right rows for each left row.
-    Runs(Arc<Matches>),
-    /// The right rows in a run that pass the checks.
-    Checked(Matches, Vec<Check>),
-    /// The right rows that overlap a left row, given the starts of the left rows.
-    Overlaps(Box<Overlaps>, Int64s),
-}
-
-impl Candidates {
-    pub(super) fn runs(matches: Matches) -> Self {
-        Candidates::Runs(Arc::new(matches))
-    }
-
-    fn left_rows(&self) -> usize {
-        match self {
-            Candidates::Runs(matches) => matches.left_rows(),
-            Candidates::Checked(matches, _) => matches.left_rows(),
-            Candidates::Overlaps(overlaps, _) => overlaps.left_rows(),
-        }
-    }
-
-    fn right_rows(&self) -> usize {
-        match self {
-            Candidates::Runs(matches) => matches.right_rows(),
-            Candidates::Checked(matches, _) => matches.right_rows(),
-            Candidates::Overlaps(overlaps, _) => overlaps.right_rows(),
-        }
-    }
-}
-
-/// The pairs that a join found in two tables.
-pub(super) struct FoundPairs {
-    /// The method by which keys were numbered.
-    pub(super) key_method: &'static str,
-    pub(super) candidates: Candidates,
-}
-
 impl Join {
     /// Creates the join of two tables for these pairs.
     pub(super) fn new(
@@ -197,15 +142,7 @@ impl Join {
     ) -> Result<Self> {
         let FoundPairs { key_method, candidates } = found;
         let gather = gather(&plan, left, right, options.how);
-        let condition = match plan.predicate {
-            None => None,
-            Some(predicate) => Some(match &candidates {
-                Candidates::Runs(matches) => {
-                    Condition::new(predicate, left, right, matches, &driver)?
-                }
-                _ => Condition::on_pairs(predicate, left, right),
-            }),
-        };
+        let pairs = Pairs::new(candidates, plan.predicate, left, right, &driver)?;
         let batch_rows = options
             .batch_rows
             .unwrap_or(BATCH_ROWS)
@@ -215,7 +152,7 @@ impl Join {
             left_rows: left.rows(),
             right_rows: right.rows(),
             key_method,
-            condition_method: condition.as_ref().map_or("none", Condition::method),
+            condition_method: pairs.condition.as_ref().map_or("none", Condition::method),
             threads: driver.threads(),
             rows: 0,
             left_rows_done: 0,
@@ -229,7 +166,7 @@ impl Join {
             max_rows: options.max_rows,
             batch_rows,
             gather,
-            pairs: Pairs { candidates, condition },
+            pairs,
             aggregation,
             numbered: 0,
             read_soon: false,
@@ -288,7 +225,10 @@ impl Join {
     ) -> Result<Vec<R>> {
         match self.aggregation.take() {
             None => self.run_pairs(take),
-            Some(aggregation) => self.run_aggregation(&aggregation, take),
+            Some(mut aggregation) => {
+                let other_pairs = aggregation.take_other_pairs();
+                self.run_aggregation(&aggregation, other_pairs, take)
+            }
         }
     }
 
@@ -364,6 +304,7 @@ impl Join {
     fn run_aggregation<R: Send>(
         &mut self,
         aggregation: &PartnerResults,
+        mut other_pairs: Vec<Pairs>,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let values = aggregation.values();
@@ -381,29 +322,45 @@ impl Join {
                 pieces.push(partners.page(start, self.batch_rows, most, &self.driver)?);
             }
             return self.run_pieces(pieces, 0, &take, |left| {
-                let found = functions.of(left.clone());
+                let found = functions.of(&left);
                 let rows = aggregation.rows(&values, left, found)?;
                 self.check_kept(aggregation, &kept, rows)
             });
         }
         let mut taken = Vec::new();
         let mut left_rows = 0;
+        // The current page of each interval. Their ends can differ.
+        let mut pages: Vec<(usize, Arc<Matches>)> = Vec::new();
         while left_rows < self.pairs.candidates.left_rows() {
-            let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
+            let pairs = std::iter::once(&mut self.pairs).chain(&mut other_pairs);
+            for (interval, pairs) in pairs.enumerate() {
+                match pages.get_mut(interval) {
+                    Some((end, _)) if *end > left_rows => {}
+                    Some(page) => *page = pairs.next_page(left_rows, &self.driver)?,
+                    None => pages.push(pairs.next_page(left_rows, &self.driver)?),
+                }
+            }
+            let end = pages.iter().map(|page| page.0).min().unwrap_or(left_rows);
             self.count_left(aggregation, (end - left_rows) as u64)?;
-            // The rows in a page are positions in its matches, except for a join without a
-            // condition.
-            let first = matches.first_left();
             let mut pieces: Vec<Range<usize>> = Vec::new();
             while let start = pieces.last().map_or(left_rows, |piece| piece.end)
                 && start < end
             {
-                let page = matches.page(start - first, self.batch_rows, ADDED_PAIRS);
-                pieces.push(start..end.min(start + page.len()));
+                let mut rows = (end - start).min(self.batch_rows);
+                for (_, matches) in &pages {
+                    rows = matches.page(start - matches.first_left(), rows, ADDED_PAIRS).len();
+                }
+                pieces.push(start..start + rows);
             }
             let pieces = self.run_pieces(pieces, taken.len() as u64, &take, |left| {
-                let places = left.start - first..left.end - first;
-                let found = aggregation.of_matches(&matches, places);
+                // The rows in a page are positions in its matches, except for a join without a
+                // condition.
+                let of_interval = |(interval, (_, matches)): (usize, &(usize, Arc<Matches>))| {
+                    let first = matches.first_left();
+                    let places = left.start - first..left.end - first;
+                    aggregation.of_matches(interval, matches, places)
+                };
+                let found = pages.iter().enumerate().map(of_interval).collect();
                 let rows = aggregation.rows(&values, left, found)?;
                 self.check_kept(aggregation, &kept, rows)
             })?;
@@ -500,40 +457,6 @@ impl Join {
             }
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-impl Pairs {
-    /// Returns the next range of left rows to process, which begins at `start`, and the result
-    /// pairs of these rows.
-    pub(super) fn next_page(
-        &mut self,
-        start: usize,
-        driver: &Driver,
-    ) -> Result<(usize, Arc<Matches>)> {
-        let (page, matches) = match (&self.candidates, &mut self.condition) {
-            (Candidates::Runs(matches), None) => {
-                return Ok((matches.left_rows(), matches.clone()));
-            }
-            (Candidates::Runs(matches), Some(condition)) => {
-                let (page, matches) = condition.next_page(matches, start, driver)?;
-                return Ok((page.end, Arc::new(matches)));
-            }
-            (Candidates::Checked(matches, checks), _) => {
-                let page = matches.page(start, usize::MAX, CHECKED_PAIRS);
-                (page.clone(), matches.narrow(page, checks, driver)?)
-            }
-            (Candidates::Overlaps(overlaps, starts), _) => {
-                let page = overlaps.page(start, LISTED_PAIRS);
-                (page.clone(), overlaps.matches(starts, page, driver)?)
-            }
-        };
-        let matches = Arc::new(matches);
-        let matches = match &mut self.condition {
-            None => matches,
-            Some(condition) => Arc::new(condition.evaluate(&matches, driver)?),
-        };
-        Ok((page.end, matches))
     }
 }
 

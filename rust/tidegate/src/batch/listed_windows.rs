@@ -75,7 +75,7 @@ pub(super) fn listed_windows(
     let matches = row_interval_join(left, right, key_count, row_ends, driver)?;
     let columns = Columns::new(streams, &plan.functions, Extent::Whole, driver)?;
     let (aggregates, all_values) = (columns.aggregates(), columns.all_values());
-    let values = FunctionValues::of_tables(&plan.functions, streams, &columns);
+    let values = FunctionValues::of_tables(&plan.functions, streams, |at| columns.ranked(at));
     let output = Output::new(plan, groups.as_ref(), values);
     let mut pages: Vec<Range<usize>> = Vec::new();
     while let start = pages.last().map_or(0, |page| page.end)

@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `join.rs` | the steps that all joins of tables share, from matches to record batches |
+//! | `pairs.rs` | the pairs of a join, page by page |
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
 //! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
@@ -28,6 +29,7 @@ mod interval;
 pub(crate) mod join;
 mod listed_windows;
 mod overlap;
+mod pairs;
 mod partners;
 pub(crate) mod rolling;
 mod row_ends;

@@ -9,7 +9,8 @@ use tidegate_operators::rows::{How, NO_KEY};
 use tidegate_sync::Stop;
 
 use super::index::{overlapping_only, overlaps};
-use super::join::{Candidates, FoundPairs, Join, too_many};
+use super::join::{Join, too_many};
+use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces};
 use super::sides::{some_keys, take_one_sided};
 use crate::Result;

@@ -16,7 +16,8 @@ use tidegate_operators::matches::{BitSet, Matches};
 use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, FoundPairs, Join};
+use super::join::Join;
+use super::pairs::{Candidates, FoundPairs, Pairs};
 use super::sides::{OneTable, TableSides, take_one_sided};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::Streams;
@@ -25,6 +26,7 @@ use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::aggregate::plan::Span;
+use crate::query::function_intervals::PartnerInterval;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 use crate::{Error, Result};
@@ -48,12 +50,25 @@ pub(super) enum PartnerPlaces {
 
 /// For each left row, the right rows that have the same key and lie in the left row's interval. The
 /// partners are found when they are requested.
+///
+/// Functions can have different intervals. All intervals share the times and keys.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: PartnerSides,
-    interval: Interval,
-    with_prevailing: bool,
+    intervals: Vec<IntervalPartners>,
+}
+
+/// The partners in one of the intervals.
+#[derive(Debug)]
+struct IntervalPartners {
+    ends: PartnerInterval,
     found: OnceLock<Partners>,
+}
+
+impl IntervalPartners {
+    fn new(ends: PartnerInterval) -> Self {
+        IntervalPartners { ends, found: OnceLock::new() }
+    }
 }
 
 /// The times and keys of left rows and of their possible partners.
@@ -64,32 +79,30 @@ enum PartnerSides {
 }
 
 impl TimedPartners {
-    pub(super) fn new(sides: TableSides, interval: Interval, with_prevailing: bool) -> Self {
-        let sides = PartnerSides::Two(sides);
-        TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
+    pub(super) fn new(sides: TableSides, intervals: &[PartnerInterval]) -> Self {
+        let intervals = intervals.iter().copied().map(IntervalPartners::new).collect();
+        TimedPartners { sides: PartnerSides::Two(sides), intervals }
     }
 
-    /// Like [`new`](Self::new), but the partners have already been found.
-    pub(super) fn found(
-        sides: TableSides,
-        interval: Interval,
-        with_prevailing: bool,
-        partners: Partners,
-    ) -> Self {
-        let sides = PartnerSides::Two(sides);
-        TimedPartners { sides, interval, with_prevailing, found: OnceLock::from(partners) }
+    /// Like [`new`](Self::new) for a single interval, but the partners have already been found.
+    pub(super) fn found(sides: TableSides, ends: PartnerInterval, partners: Partners) -> Self {
+        let intervals = vec![IntervalPartners { ends, found: OnceLock::from(partners) }];
+        TimedPartners { sides: PartnerSides::Two(sides), intervals }
     }
 
     /// Returns the partners of a table's rows among the rows of the same table.
     pub(super) fn within(table: OneTable, interval: Interval) -> Self {
-        let sides = PartnerSides::One(table);
-        TimedPartners { sides, interval, with_prevailing: false, found: OnceLock::new() }
+        let ends = PartnerInterval { interval, with_prevailing: false };
+        TimedPartners {
+            sides: PartnerSides::One(table),
+            intervals: vec![IntervalPartners::new(ends)],
+        }
     }
 
     /// Removes the keys of left rows that are not in `kept`, so these rows have no partners.
     fn keep_left(&mut self, kept: &BitSet) -> Result<()> {
         // Partners that an index has found include those of the other left rows.
-        self.found.take();
+        self.intervals.iter_mut().for_each(|one| drop(one.found.take()));
         match &mut self.sides {
             PartnerSides::Two(sides) => sides.keep_left(kept),
             PartnerSides::One(_) => return Err(Error::bug("one table has no condition on pairs")),
@@ -106,8 +119,21 @@ impl TimedPartners {
         }
     }
 
-    /// Returns the columns that determine which right rows are partners.
-    fn columns(&self) -> PartnerColumns<'_> {
+    /// The number of left rows.
+    pub(super) fn left_rows(&self) -> usize {
+        self.left_times().len()
+    }
+
+    fn left_times(&self) -> &[i64] {
+        match &self.sides {
+            PartnerSides::Two(sides) => &sides.left,
+            PartnerSides::One(table) => table.columns().0.ts,
+        }
+    }
+
+    /// Returns the columns and the interval that determine which right rows are partners.
+    fn columns(&self, interval: usize) -> PartnerColumns<'_> {
+        let ends = &self.intervals[interval].ends;
         let ((left, right), key_count) = match &self.sides {
             PartnerSides::Two(sides) => (sides.columns(), sides.key_count()),
             PartnerSides::One(table) => (table.columns(), table.key_count),
@@ -116,33 +142,35 @@ impl TimedPartners {
             left,
             right,
             key_count,
-            interval: &self.interval,
-            with_prevailing: self.with_prevailing,
+            interval: &ends.interval,
+            with_prevailing: ends.with_prevailing,
         }
     }
 
-    fn find(&self, driver: &Driver) -> Result<&Partners, Stopped> {
-        match self.found.get() {
+    fn find(&self, interval: usize, driver: &Driver) -> Result<&Partners, Stopped> {
+        let known = &self.intervals[interval].found;
+        match known.get() {
             Some(found) => Ok(found),
             None => {
-                let found = interval_partners(self.columns(), driver)?;
-                Ok(self.found.get_or_init(|| found))
+                let found = interval_partners(self.columns(interval), driver)?;
+                Ok(known.get_or_init(|| found))
             }
         }
     }
 
-    fn find_matches(&mut self, driver: &Driver) -> Result<Matches, Stopped> {
-        self.find(driver)?;
-        Ok(self.found.take().expect("the partners have been found").into_matches())
-    }
-
-    /// The number of left rows.
-    pub(super) fn left_rows(&self) -> usize {
-        self.columns().left.ts.len()
+    /// Returns the partners in each interval as matches.
+    fn find_matches(&mut self, driver: &Driver) -> Result<Vec<Matches>, Stopped> {
+        let mut matches = Vec::with_capacity(self.intervals.len());
+        for interval in 0..self.intervals.len() {
+            self.find(interval, driver)?;
+            let found = self.intervals[interval].found.take();
+            matches.push(found.expect("the partners have been found").into_matches());
+        }
+        Ok(matches)
     }
 
     /// Returns up to `rows` left rows, beginning at `start`, that together have at most `most`
-    /// partners. Always returns at least one left row.
+    /// partners in each interval. Always returns at least one left row.
     pub(super) fn page(
         &self,
         start: usize,
@@ -150,10 +178,13 @@ impl TimedPartners {
         most: Option<u64>,
         driver: &Driver,
     ) -> Result<Range<usize>, Stopped> {
-        match most {
-            None => Ok(start..self.left_rows().min(start.saturating_add(rows))),
-            Some(most) => Ok(self.find(driver)?.page(start, rows, most)),
+        let mut page = start..self.left_rows().min(start.saturating_add(rows));
+        if let Some(most) = most {
+            for interval in 0..self.intervals.len() {
+                page = self.find(interval, driver)?.page(start, page.len(), most);
+            }
         }
+        Ok(page)
     }
 }
 
@@ -166,11 +197,16 @@ pub(super) struct PartnerResults {
     is_of_one: bool,
     /// The right rows, in their original order.
     right: Streams,
-    columns: Columns,
+    /// For each interval, the columns that its functions read.
+    columns: Vec<Columns>,
+    /// For each function, its interval and its position among the functions of that interval.
+    places: Vec<(usize, usize)>,
     /// The right rows that satisfy the condition, if the condition reads only right rows.
     counted: Option<BitSet>,
     /// The partners, if pairs do not have to be compared to find them.
     partners: Option<Box<TimedPartners>>,
+    /// The pairs of all intervals except the first, if partners are found by comparing pairs.
+    other_pairs: Vec<Pairs>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
     /// The times of left rows, if partners in intervals of the same length are found by comparing
@@ -183,14 +219,29 @@ pub(super) struct PartnerResults {
 
 /// The functions that aggregate the values of right rows, for all left rows.
 pub(super) struct PartnerFunctions<'a> {
+    intervals: Vec<IntervalFunctions<'a>>,
+}
+
+/// The functions that have the same interval.
+struct IntervalFunctions<'a> {
     columns: &'a Columns,
     of_states: PartnerAggregates<'a>,
     of_all_values: Option<PartnerValues<'a>>,
 }
 
+/// The values of the functions in one interval, followed by the number of partners if only left
+/// rows with partners are in the result.
+pub(super) type IntervalValues = Vec<OutputColumn>;
+
 impl PartnerFunctions<'_> {
-    /// Returns the functions' values for a range of left rows.
-    pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
+    /// Returns the values of each interval's functions for a range of left rows.
+    pub(super) fn of(&self, left: &Range<usize>) -> Vec<IntervalValues> {
+        self.intervals.iter().map(|functions| functions.of(left.clone())).collect()
+    }
+}
+
+impl IntervalFunctions<'_> {
+    fn of(&self, left: Range<usize>) -> IntervalValues {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
         self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())
     }
@@ -231,7 +282,7 @@ impl PartnerAggregation {
         let read = self.columns_read(left.schema(), right.schema())?;
         match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
-                join.partners_in_index(tables, *with_prevailing, read, driver)
+                join.partners_in_index(tables, (self, *with_prevailing), read, driver)
             }
             PartnerJoin::Window(join) => join.partners_in_index(tables, read, driver),
             PartnerJoin::Overlap(join) => {
@@ -255,7 +306,7 @@ impl PartnerAggregation {
     ) -> Result<Join> {
         let found = match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
-                join.partners(left, right, *with_prevailing, self.are_counts(), &driver)?
+                join.partners(left, right, (self, *with_prevailing), &driver)?
             }
             PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
@@ -284,7 +335,7 @@ impl PartnerAggregation {
             plan.inputs.note(faults);
             plan.functions.faults = Some(faults.clone());
         }
-        let (mut counted, mut order, mut left_times) = (None, None, None);
+        let (mut counted, mut order, mut left_times, mut other_pairs) = (None, None, None, vec![]);
         let (partners, pairs) = match partners {
             PartnerPlaces::Pairs(found, ts) => {
                 order = ts;
@@ -293,10 +344,16 @@ impl PartnerAggregation {
             PartnerPlaces::Runs(mut timed) => {
                 match take_one_sided(&mut join, (left, right), &driver)? {
                     None => {
-                        let matches = timed.find_matches(&driver)?;
+                        let mut found = timed.find_matches(&driver)?.into_iter();
                         let (of_left, of_right) = timed.into_times();
                         (order, left_times) = (Some(of_right), of_left);
-                        (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
+                        let first = found.next().expect("there is at least one interval");
+                        let pairs = |matches| {
+                            let (runs, predicate) = (Candidates::runs(matches), &join.predicate);
+                            Pairs::new(runs, predicate.clone(), left, right, &driver)
+                        };
+                        other_pairs = found.map(pairs).collect::<Result<_>>()?;
+                        (None, FoundPairs { key_method, candidates: Candidates::runs(first) })
                     }
                     Some([of_left, of_right]) => {
                         if let Some(kept) = &of_left {
@@ -314,14 +371,18 @@ impl PartnerAggregation {
             streams.intersect(counted);
         }
         let columns = Columns::new(&streams, &plan.functions, Extent::Whole, &driver)?;
+        let (columns, places) =
+            columns.divided(self.intervals.of_functions(), self.intervals.count());
         let aggregation = PartnerResults {
             plan,
             keeps_all: self.keeps_all,
             is_of_one: self.rolling().is_some(),
             right: streams,
             columns,
+            places,
             counted,
             partners,
+            other_pairs,
             order,
             left_times,
             before,
@@ -347,13 +408,17 @@ impl PartnerResults {
     }
 
     pub(super) fn values(&self) -> FunctionValues<'_> {
-        FunctionValues::of_tables(&self.plan.functions, &self.right, &self.columns)
+        let ranked = |at: usize| {
+            let (interval, at) = self.places[at];
+            self.columns[interval].ranked(at)
+        };
+        FunctionValues::of_tables(&self.plan.functions, &self.right, ranked)
     }
 
-    /// Returns the functions. If left rows without partners are left out of the result, the last
-    /// function counts the partners.
-    fn aggregates(&self) -> Vec<Aggregate<'_>> {
-        let mut aggregates = self.columns.aggregates();
+    /// Returns the functions of an interval. If left rows without partners are left out of the
+    /// result, the last function counts the partners.
+    fn aggregates(&self, interval: usize) -> Vec<Aggregate<'_>> {
+        let mut aggregates = self.columns[interval].aggregates();
         if !self.keeps_all {
             aggregates.push(Aggregate::Count(vec![self.counted.as_ref()]));
         }
@@ -365,43 +430,56 @@ impl PartnerResults {
     /// # Panics
     ///
     /// This method is called if partners have to be found by comparing pairs.
-    pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
+    pub(super) fn fold<'s>(&'s self, driver: &Driver) -> Result<PartnerFunctions<'s>, Stopped> {
         let partners = self.partners.as_deref().expect("the partners are stored as runs");
-        let find = || partners.find(driver);
-        let all_values = self.columns.all_values();
-        let of_all_values = (!all_values.is_empty())
-            .then(|| PartnerValues::new(find()?, &all_values, driver))
-            .transpose()?;
-        let aggregates = self.aggregates();
-        Ok(PartnerFunctions {
-            columns: &self.columns,
-            of_all_values,
-            of_states: PartnerAggregates::new(partners.columns(), find, &aggregates, driver)?,
-        })
+        let of_interval = |(interval, columns): (usize, &'s Columns)| {
+            let find = || partners.find(interval, driver);
+            let all_values = columns.all_values();
+            let of_all_values = (!all_values.is_empty())
+                .then(|| PartnerValues::new(find()?, &all_values, driver))
+                .transpose()?;
+            let (aggregates, ends) = (self.aggregates(interval), partners.columns(interval));
+            let of_states = PartnerAggregates::new(ends, find, &aggregates, driver)?;
+            Ok(IntervalFunctions { columns, of_states, of_all_values })
+        };
+        let intervals = self.columns.iter().enumerate().map(of_interval);
+        Ok(PartnerFunctions { intervals: intervals.collect::<Result<_, Stopped>>()? })
+    }
+
+    /// Returns the pairs of all intervals except the first. They can be taken once.
+    pub(super) fn take_other_pairs(&mut self) -> Vec<Pairs> {
+        std::mem::take(&mut self.other_pairs)
     }
 
     /// Returns whether the result contains the values of all partners.
     pub(super) fn has_lists(&self) -> bool {
-        self.columns.has_lists()
+        self.columns.iter().any(Columns::has_lists)
     }
 
-    /// Returns the values for the left rows in a range of positions in `matches`.
-    pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
+    /// Returns the values of an interval's functions for the left rows in a range of positions in
+    /// `matches`.
+    pub(super) fn of_matches(
+        &self,
+        interval: usize,
+        matches: &Matches,
+        left: Range<usize>,
+    ) -> IntervalValues {
         let ts = self.order.as_deref();
-        let all_values = self.columns.all_values();
+        let columns = &self.columns[interval];
+        let all_values = columns.all_values();
         let all_values = all_values
             .iter()
             .map(|function| all_values_of_matches(matches, left.clone(), ts, function))
             .collect();
-        let of_states = aggregate_matches(matches, left, ts, &self.aggregates());
-        self.columns.put_together(of_states, all_values)
+        let of_states = aggregate_matches(matches, left, ts, &self.aggregates(interval));
+        columns.put_together(of_states, all_values)
     }
 
-    /// Returns the intervals of the given left rows.
-    fn spans(&self, left: Range<usize>) -> Vec<Span> {
-        let timed = self.plan.timed.expect("a function weights values by time");
+    /// Returns the intervals of the given left rows for the function at position `at`.
+    fn spans(&self, at: usize, left: Range<usize>) -> Vec<Span> {
+        let timed = self.plan.timed.as_ref().expect("a function weights values by time").1[at];
         let ts = match (&self.partners, &self.left_times) {
-            (Some(partners), _) => partners.columns().left.ts,
+            (Some(partners), _) => partners.left_times(),
             (None, Some(ts)) => ts,
             (None, None) => unreachable!("intervals have the same length"),
         };
@@ -413,10 +491,17 @@ impl PartnerResults {
         &self,
         values: &FunctionValues<'_>,
         left: Range<usize>,
-        mut found: Vec<OutputColumn>,
+        found: Vec<IntervalValues>,
     ) -> Result<PartnerRows> {
         let outputs = self.plan.functions.outputs.len();
-        let counts = found.drain(outputs..).next();
+        let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+        let columns: Vec<OutputColumn> = self
+            .places
+            .iter()
+            .map(|&(interval, _)| found[interval].next().expect("a column for each function"))
+            .collect();
+        let counts: Vec<OutputColumn> =
+            found.into_iter().filter_map(|mut rest| rest.next()).collect();
         let fields = &self.plan.schema.fields()[self.plan.schema.fields().len() - outputs..];
         let name = if self.is_of_one { "row" } else { "left row" };
         let place = |row: usize| match (left.start + row, self.before) {
@@ -425,17 +510,23 @@ impl PartnerResults {
                 format!("for {name} {} (from 0, in merged order)", before + row as u64)
             }
         };
-        let spans = || self.spans(left.clone());
         let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {
             let field: &arrow_schema::Field = field;
+            let spans = || self.spans(at, left.clone());
             values.column(at, column, left.len(), field.data_type(), &place, &spans)
         };
         let mut aggregates =
-            found.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;
+            columns.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;
         let mut rows: UInt32Array = (left.start as u32..left.end as u32).collect();
-        if let Some(OutputColumn { values: OutputValues::Integers(counts), .. }) = &counts {
+        if !self.keeps_all {
+            let has_partners = |row: usize| {
+                counts.iter().any(|counts| match &counts.values {
+                    OutputValues::Integers(counts) => counts[row] > 0,
+                    _ => false,
+                })
+            };
             let has_partners: BooleanArray =
-                counts[..left.len()].iter().map(|&count| Some(count > 0)).collect();
+                (0..left.len()).map(|row| Some(has_partners(row))).collect();
             if has_partners.false_count() > 0 {
                 let kept = |array: &ArrayRef| filter(array, &has_partners);
                 aggregates = aggregates.iter().map(kept).collect::<Result<_, _>>()?;

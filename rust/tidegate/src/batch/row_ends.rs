@@ -24,8 +24,8 @@ use tidegate_operators::rows;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, FoundPairs};
 use super::overlap::OverlapSides;
+use super::pairs::{Candidates, FoundPairs};
 use super::sides::{TableSides, take_one_sided};
 use crate::Result;
 use crate::columns::expression::Origin;

@@ -147,7 +147,7 @@ pub(super) fn row_windows(
     let output = Output::new(
         plan,
         groups.as_ref(),
-        FunctionValues::of_tables(&plan.functions, streams, &columns),
+        FunctionValues::of_tables(&plan.functions, streams, |at| columns.ranked(at)),
     );
     let most = if columns.has_lists() { LISTED_ROWS } else { u64::MAX };
     let mut pages: Vec<Range<usize>> = Vec::new();

@@ -7,13 +7,15 @@ use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
-use super::index::{self, pairs};
-use super::join::{Candidates, FoundPairs, Join};
+use super::index::{self, PartnerIntervals, pairs};
+use super::join::Join;
+use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::TableSides;
 use super::sliding;
 use crate::Result;
 use crate::columns::table::Table;
+use crate::query::function_intervals::PartnerInterval;
 use crate::query::options::JoinPlan;
 use crate::query::window::{WindowJoin, WindowJoinPlan};
 
@@ -66,8 +68,9 @@ impl WindowJoin {
         let plan = self.plan(tables.0.schema(), tables.1.schema())?;
         let Retention::Time { left, right } = plan.windows.retention else { return Ok(None) };
         let times = (plan.windows.times, plan.windows.unit);
-        let ends = (Interval::of_windows(left, right), false);
-        index::partners(index, tables, times, plan.join, ends, read, driver)
+        let interval = Interval::of_windows(left, right);
+        let ends = PartnerIntervals::one(PartnerInterval { interval, with_prevailing: false });
+        index::partners(index, tables, times, plan.join, &ends, read, driver)
     }
 
     /// Finds the partners of the left table's rows.
@@ -83,7 +86,8 @@ impl WindowJoin {
         let partners = match plan.windows.retention {
             Retention::Time { left, right } => {
                 let interval = Interval::of_windows(left, right);
-                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, interval, false)))
+                let ends = PartnerInterval { interval, with_prevailing: false };
+                PartnerPlaces::Runs(Box::new(TimedPartners::new(rows, &[ends])))
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;

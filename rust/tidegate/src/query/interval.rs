@@ -252,16 +252,20 @@ impl IntervalJoin {
 
     /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
-        let plan = self.plan(left, right)?;
-        let explanation = self.explain(&plan);
+        Ok(self.query_plan_of(&self.plan(left, right)?))
+    }
+
+    /// Returns the plan for joining two tables, given the plan of the join.
+    pub(crate) fn query_plan_of(&self, plan: &IntervalPlan) -> QueryPlan {
+        let explanation = self.explain(plan);
         let reach = Some(plan.reach());
         let unit = Some(plan.unit);
         let query =
             QueryPlan { unit, ..QueryPlan::new(explanation, &plan.join, Vec::new(), reach) };
-        Ok(match &plan.ends {
+        match &plan.ends {
             IntervalEnds::Fixed(interval) => QueryPlan { distances: distances(*interval), ..query },
             IntervalEnds::OfRows(ends) => query.with_row_ends(ends),
-        })
+        }
     }
 
     /// Returns the text that determines the results.

@@ -8,6 +8,7 @@
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, including user-defined ones, and its plan |
 //! | `partners.rs` | aggregates of each left row's partners in a join |
+//! | `function_intervals.rs` | the intervals of functions that aggregate partners |
 //! | `rolling.rs` | the window of each row in a table |
 //! | `output.rs` | the names and types of the result's columns |
 //! | `plan.rs` | the columns that a query reads and returns, as seen from Python |
@@ -17,6 +18,7 @@
 pub mod aggregate;
 pub(crate) mod asof;
 pub(crate) mod band;
+pub(crate) mod function_intervals;
 pub(crate) mod identity;
 pub(crate) mod interval;
 pub(crate) mod options;

@@ -10,8 +10,9 @@ use super::aggregate::inputs::InputPlan;
 use super::aggregate::plan::{FunctionsPlan, Span, show};
 use super::aggregate::{Aggregate, Function, with_aggregate};
 use super::band::BandJoin;
+use super::function_intervals::{FunctionIntervals, NOTHING_BEFORE, PartnerInterval};
 use super::identity::Identity;
-use super::interval::{IntervalEnds, IntervalJoin};
+use super::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
 use super::options::{JoinOptions, JoinPlan};
 use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
@@ -62,7 +63,8 @@ use crate::{Error, Result, shown};
 ///     options,
 /// };
 /// let (name, columns) = ("bid".to_owned(), vec!["bid".to_owned()]);
-/// let mean = Aggregate { name, function: Function::Mean, columns, predicate: None };
+/// let function = Function::Mean;
+/// let mean = Aggregate { name, function, columns, predicate: None, interval: None };
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![mean], How::Left)?;
 /// let rows = query.start(&trades, &quotes, Stop::default())?.read_all()?;
@@ -76,6 +78,8 @@ pub struct PartnerAggregation {
     pub(crate) aggregates: Vec<Aggregate>,
     /// True if the result includes left rows without partners.
     pub(crate) keeps_all: bool,
+    /// The interval of each aggregate.
+    pub(crate) intervals: FunctionIntervals,
 }
 
 /// A join that determines which right rows are partners.
@@ -106,14 +110,14 @@ pub(crate) struct PartnersPlan {
     pub(crate) inputs: InputPlan,
     /// The left columns, followed by the aggregates.
     pub(crate) schema: SchemaRef,
-    /// The intervals, if a function weights values by time.
-    pub(crate) timed: Option<TimedInterval>,
+    /// The unit of the times, and the span of each function's interval, if a function weights
+    /// values by time.
+    pub(crate) timed: Option<(Unit, Vec<TimedInterval>)>,
 }
 
 /// The intervals whose values are weighted by time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedInterval {
-    pub(crate) unit: Unit,
     /// The distance from the left time to the start of the interval, if earlier rows can prevail.
     lower: Option<i64>,
     /// The distance from the left time to the end of the interval, if values hold until then.
@@ -169,6 +173,12 @@ impl PartnerAggregation {
     /// ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only left
     /// rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
+        let intervals = match &mut join {
+            PartnerJoin::Interval { join, with_prevailing } => {
+                FunctionIntervals::new(join, with_prevailing, &aggregates)?
+            }
+            _ => FunctionIntervals::of_join(&aggregates)?,
+        };
         let keeps_all = match how {
             How::Left => true,
             How::Inner => false,
@@ -182,10 +192,7 @@ impl PartnerAggregation {
         };
         match &join {
             PartnerJoin::Interval { join, with_prevailing: true } if join.lower.is_none() => {
-                return Err(Error::argument(
-                    "prevailing: no row precedes an interval without a lower bound; give lower, or \
-                     leave prevailing out",
-                ));
+                return Err(Error::argument(NOTHING_BEFORE));
             }
             PartnerJoin::Interval { join, with_prevailing: true } if join.has_row_ends() => {
                 return Err(Error::argument(
@@ -208,7 +215,7 @@ impl PartnerAggregation {
         }
         // Use only the columns of the left side.
         join.options_mut().how = How::Semi;
-        Ok(PartnerAggregation { join, aggregates, keeps_all })
+        Ok(PartnerAggregation { join, aggregates, keeps_all, intervals })
     }
 
     /// Returns whether the lower and upper ends of intervals vary from row to row.
@@ -236,16 +243,30 @@ impl PartnerAggregation {
     /// Returns the right columns that the functions and their conditions read.
     pub(crate) fn columns_read(&self, left: &Schema, right: &Schema) -> Result<Vec<usize>> {
         let timed = self.timed_interval(left, right)?;
-        Ok(self.functions(timed.as_ref(), right)?.1.columns())
+        Ok(self.functions(timed.as_ref().map(|timed| timed.0), right)?.1.columns())
     }
 
-    fn functions(
+    /// Returns the plan of an interval join whose interval covers the intervals of all functions,
+    /// and whether earlier right rows can be partners.
+    fn covering_plan(
         &self,
-        timed: Option<&TimedInterval>,
-        right: &Schema,
-    ) -> Result<(FunctionsPlan, InputPlan)> {
+        join: &IntervalJoin,
+        with_prevailing: bool,
+        (left, right): (&Schema, &Schema),
+    ) -> Result<(IntervalPlan, bool)> {
+        let mut plan = join.plan(left, right)?;
+        let mut looks_back = with_prevailing;
+        if let IntervalEnds::Fixed(interval) = &mut plan.ends {
+            let first = PartnerInterval { interval: *interval, with_prevailing };
+            let all = self.intervals.covering(first, plan.unit)?;
+            (*interval, looks_back) = (all.interval, all.with_prevailing);
+        }
+        Ok((plan, looks_back))
+    }
+
+    fn functions(&self, unit: Option<Unit>, right: &Schema) -> Result<(FunctionsPlan, InputPlan)> {
         let name = if self.rolling().is_some() { TABLE } else { "right" };
-        FunctionsPlan::of_table(&self.aggregates, timed.map(|timed| timed.unit), name, right)
+        FunctionsPlan::of_table(&self.aggregates, unit, name, right)
     }
 
     /// Returns the plan for the aggregates, given both schemas and the schema of the result's left
@@ -256,7 +277,7 @@ impl PartnerAggregation {
         (left, right): (&Schema, &Schema),
     ) -> Result<PartnersPlan> {
         let timed = self.timed_interval(left, right)?;
-        let (functions, inputs) = self.functions(timed.as_ref(), right)?;
+        let (functions, inputs) = self.functions(timed.as_ref().map(|timed| timed.0), right)?;
         let mut fields: Vec<_> = of_left.fields().iter().cloned().collect();
         fields.extend(functions.fields()?.into_iter().map(Arc::new));
         let mut names = HashSet::with_capacity(fields.len());
@@ -278,7 +299,11 @@ impl PartnerAggregation {
     }
 
     /// If a function weights values by time, returns the intervals in which these values lie.
-    fn timed_interval(&self, left: &Schema, right: &Schema) -> Result<Option<TimedInterval>> {
+    fn timed_interval(
+        &self,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Option<(Unit, Vec<TimedInterval>)>> {
         let Some(one) = self.aggregates.iter().find(|one| one.function.is_timed()) else {
             return Ok(None);
         };
@@ -293,20 +318,33 @@ impl PartnerAggregation {
             );
         };
         let plan = join.plan(left, right)?;
-        let holds = |one: &Aggregate| matches!(one.function, Function::TimeWeightedMean);
-        let (lower, upper) = match (&plan.ends, self.aggregates.iter().any(holds)) {
-            (_, false) => (None, None),
-            (IntervalEnds::Fixed(Interval { lower, upper: Some(upper), .. }), true) => {
-                (lower.filter(|_| *with_prevailing), Some(*upper))
+        let intervals = match plan.ends {
+            IntervalEnds::Fixed(interval) => {
+                let first = PartnerInterval { interval, with_prevailing: *with_prevailing };
+                self.intervals.each(first, plan.unit)?
             }
-            _ => {
-                return Err(Error::argument(
+            IntervalEnds::OfRows(_) => Vec::new(),
+        };
+        let span = |(one, &at): (&Aggregate, &usize)| {
+            if !matches!(one.function, Function::TimeWeightedMean) {
+                return Ok(TimedInterval { lower: None, upper: None });
+            }
+            match intervals.get(at) {
+                Some(PartnerInterval {
+                    interval: Interval { lower, upper: Some(upper), .. },
+                    with_prevailing,
+                }) => Ok(TimedInterval {
+                    lower: lower.filter(|_| *with_prevailing),
+                    upper: Some(*upper),
+                }),
+                _ => Err(Error::argument(
                     "aggs: time_weighted_mean needs the end of each interval, because the last \
                      value holds until then; give upper as a duration or an integer",
-                ));
+                )),
             }
         };
-        Ok(Some(TimedInterval { unit: plan.unit, lower, upper }))
+        let spans = self.aggregates.iter().zip(self.intervals.of_functions()).map(span);
+        Ok(Some((plan.unit, spans.collect::<Result<_>>()?)))
     }
 
     /// The schema of the result.
@@ -316,13 +354,20 @@ impl PartnerAggregation {
 
     /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
-        let mut query = self.join.query_plan(left, right)?;
+        let (mut query, looks_back) = match &self.join {
+            PartnerJoin::Interval { join, with_prevailing } => {
+                let (plan, looks_back) =
+                    self.covering_plan(join, *with_prevailing, (left, right))?;
+                (join.query_plan_of(&plan), looks_back)
+            }
+            join => (join.query_plan(left, right)?, false),
+        };
         let plan = self.plan(&query.schema, (left, right))?;
         let predicate = self.options().predicate.as_ref();
         let predicate = predicate.map(|expr| Predicate::bind(expr, left, right)).transpose()?;
         let is_scanned = predicate.is_some_and(|predicate| predicate.by_side().is_none());
         query.explanation = self.explain(&query.explanation, &plan, is_scanned);
-        query.looks_back = matches!(self.join, PartnerJoin::Interval { with_prevailing: true, .. });
+        query.looks_back = looks_back;
         query.schema = plan.schema;
         query.origins.extend(plan.functions.outputs.iter().map(|_| (None, None)));
         query.reads[1].extend(plan.inputs.columns());
@@ -342,8 +387,8 @@ impl PartnerAggregation {
         let mut widths = [None, None];
         let (times, unit, interval, join, identity, mut lines) = match &self.join {
             PartnerJoin::Interval { join, with_prevailing: is_asked } => {
-                with_prevailing = *is_asked;
-                let plan = join.plan(left, right)?;
+                let (plan, looks_back) = self.covering_plan(join, *is_asked, (left, right))?;
+                with_prevailing = looks_back;
                 let bounded = join.bounded(&plan, max_width)?;
                 let identity = join.stream_identity(&bounded, left, right);
                 let mut lines = join.describe(&plan);
@@ -391,11 +436,16 @@ impl PartnerAggregation {
             join,
             schema,
             identity: self.aggregates.iter().fold(
-                identity.line("left rows", self.how()).line("prevailing", with_prevailing),
+                identity.line("left rows", self.how()).line("prevailing", self.is_prevailing()),
                 with_aggregate,
             ),
             lines,
         })
+    }
+
+    /// Returns whether the join's interval has a prevailing row.
+    fn is_prevailing(&self) -> bool {
+        matches!(self.join, PartnerJoin::Interval { with_prevailing: true, .. })
     }
 
     /// Returns the rolling windows, if partners are the rows in these windows.
@@ -425,12 +475,9 @@ impl PartnerAggregation {
     /// Returns the lines of the explanation that name the functions and mention the prevailing row.
     pub(crate) fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
-        let prevailing = match self.join {
-            PartnerJoin::Interval { with_prevailing: true, .. } => Some(
-                "  prevailing the last right row before the interval is also a partner".to_owned(),
-            ),
-            _ => None,
-        };
+        let prevailing = self.is_prevailing().then(|| {
+            "  prevailing the last right row before the interval is also a partner".to_owned()
+        });
         std::iter::once(format!("  aggregates {}", aggregates.join(", "))).chain(prevailing)
     }
 

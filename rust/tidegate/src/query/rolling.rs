@@ -42,7 +42,7 @@ use crate::{Error, Result};
 ///     },
 /// };
 /// let (name, function) = ("n".to_owned(), Function::Count);
-/// let count = Aggregate { name, function, columns: Vec::new(), predicate: None };
+/// let count = Aggregate { name, function, columns: Vec::new(), predicate: None, interval: None };
 /// let query = PartnerAggregation::new(PartnerJoin::Rolling(rolling), vec![count], How::Left)?;
 /// let found = query.start(&table, &table, Stop::default())?.read_all()?;
 /// assert_eq!(found[0]["n"].as_primitive::<Int64Type>().values(), &[1, 2, 3, 1]);

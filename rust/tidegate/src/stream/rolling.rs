@@ -75,7 +75,7 @@ use crate::{Error, Result};
 ///     },
 /// };
 /// let (name, columns) = ("first".to_owned(), vec!["ts".to_owned()]);
-/// let first = Aggregate { name, function: Function::First, columns, predicate: None };
+/// let first = Aggregate { name, function: Function::First, columns, predicate: None, interval: None };
 /// let query = PartnerAggregation::new(PartnerJoin::Rolling(windows), vec![first], How::Left)?;
 /// let options = AggregateOptions { sources: 1, lateness: None.into(), memory_limit: None };
 /// let mut operator = rolling(&query, rows.schema(), &options)?;

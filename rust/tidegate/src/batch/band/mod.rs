@@ -10,7 +10,8 @@ mod sort;
 use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
-use super::join::{Candidates, FoundPairs, Join};
+use super::join::Join;
+use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces};
 use crate::Result;
 use crate::columns::keys::Keys;

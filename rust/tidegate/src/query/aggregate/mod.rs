@@ -15,13 +15,14 @@ use arrow_schema::{Field, Schema, SchemaRef};
 pub use tidegate_operators::aggregate::{
     Interpolation, Quantile, RowOrder, STATE_WORDS, UserFunction,
 };
+use tidegate_operators::rows::Closed;
 
 use super::identity::Identity;
 use super::plan::AggregationPlan;
-use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
 use crate::columns::time::Bound;
+use crate::{Error, Result, shown};
 pub use fill::{EmptyWindows, Fill, Fills, GivenTime};
 pub use group_key::GroupKey;
 pub use listed::WindowTable;
@@ -54,7 +55,7 @@ pub use windows::{SlidingArguments, Weekday, Windows};
 ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
 ///     empty: None,
 ///     by: vec!["sensor".into()],
-///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None }],
+///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None, interval: None }],
 ///     predicate: None,
 ///     algorithm: None,
 ///     threads: 1,
@@ -121,6 +122,23 @@ pub struct Aggregate {
     pub columns: Vec<String>,
     /// The condition that selects the rows to aggregate.
     pub predicate: Option<Expr>,
+    /// The interval of this function, if it differs from the interval of the join that finds the
+    /// rows.
+    pub interval: Option<OwnInterval>,
+}
+
+/// The interval of one function in an interval join. Settings that are `None` are those of the
+/// join.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnInterval {
+    /// The distance from the left time to the start of the interval; `Some(None)` for no bound.
+    pub lower: Option<Option<Bound>>,
+    /// The distance from the left time to the end of the interval; `Some(None)` for no bound.
+    pub upper: Option<Option<Bound>>,
+    /// The ends that belong to the interval.
+    pub closed: Option<Closed>,
+    /// Whether the last right row with the same key before the interval is also a partner.
+    pub with_prevailing: Option<bool>,
 }
 
 /// The information that a function reads from the rows to aggregate.
@@ -381,7 +399,7 @@ impl Aggregation {
 
 /// Returns the text with an additional line that describes an aggregate.
 pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Identity {
-    let Aggregate { name, function, columns, predicate } = aggregate;
+    let Aggregate { name, function, columns, predicate, interval } = aggregate;
     let column = columns.first();
     let others: String = columns.iter().skip(1).map(|name| format!(" {name:?}")).collect();
     let condition = predicate.as_ref().map(ToString::to_string);
@@ -396,10 +414,23 @@ pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Ident
         _ => String::new(),
     };
     let function = function.name();
-    identity.line(
+    let identity = identity.line(
         "agg",
         format_args!("{name:?} {whose}{function}{parameters} {column:?}{others} {condition:?}"),
-    )
+    );
+    match interval {
+        None => identity,
+        Some(interval) => identity.line("interval", format_args!("{interval:?}")),
+    }
+}
+
+/// Returns the error for a function with its own interval in a call that has no intervals.
+pub(crate) fn own_interval_refused(one: &Aggregate) -> Error {
+    Error::argument(format!(
+        "aggs: `{}`: only functions in interval_join have their own interval; leave lower, upper, \
+         closed and prevailing out of the function, or write interval_join",
+        shown(&one.name)
+    ))
 }
 
 /// Returns the names by which messages refer to the streams: `stream`, or `streams[2]`.

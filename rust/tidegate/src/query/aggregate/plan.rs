@@ -15,7 +15,7 @@ use super::listed::WindowList;
 use super::row_counts::RowCounts;
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::windows::{DescribedWindows, positive};
-use super::{Aggregate, Aggregation, Design, Function, Takes};
+use super::{Aggregate, Aggregation, Design, Function, OwnInterval, Takes, own_interval_refused};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
@@ -223,10 +223,7 @@ impl AggregatePlan {
                     },
                 })
             };
-        let output = |aggregate: &Aggregate| {
-            let columns = aggregate.columns.iter().map(|name| of_read[&**name]).collect();
-            OutputPlan::new(aggregate, columns, Some(unit))
-        };
+        let output = |aggregate| of_windows(aggregate, &of_read, unit);
         let outputs: Vec<OutputPlan> =
             query.aggregates.iter().map(output).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read, outputs, faults: None };
@@ -391,7 +388,7 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
 
 /// Formats an aggregate as users write it.
 pub(crate) fn show(aggregate: &Aggregate) -> String {
-    let Aggregate { name, function, columns, predicate } = aggregate;
+    let Aggregate { name, function, columns, predicate, interval } = aggregate;
     let condition =
         predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
     let share = match function {
@@ -402,7 +399,37 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
         Function::EwmMean(half_life) => format!(", {}", Length::Fixed(*half_life)),
         _ => String::new(),
     };
-    format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
+    let own = interval.as_ref().map_or(String::new(), |own| format!(" {}", show_interval(own)));
+    format!("{name} = {}({}{share}){condition}{own}", function.name(), columns.join(", "))
+}
+
+/// Returns the plan of a function that aggregates the rows of windows, given the positions of the
+/// columns that are read.
+fn of_windows(
+    aggregate: &Aggregate,
+    of_read: &HashMap<&str, usize>,
+    unit: Unit,
+) -> Result<OutputPlan> {
+    let columns = aggregate.columns.iter().map(|name| of_read[&**name]).collect();
+    match aggregate.interval {
+        None => OutputPlan::new(aggregate, columns, Some(unit)),
+        Some(_) => Err(own_interval_refused(aggregate)),
+    }
+}
+
+/// Returns the settings of a function's own interval, as in `over lower = -1h, upper = 0`.
+fn show_interval(own: &OwnInterval) -> String {
+    let OwnInterval { lower, upper, closed, with_prevailing } = own;
+    let mut settings = Vec::new();
+    for (name, end) in [("lower", lower), ("upper", upper)] {
+        if let Some(end) = end {
+            let end = end.map_or("None".to_owned(), |end| Length::Fixed(end).to_string());
+            settings.push(format!("{name} = {end}"));
+        }
+    }
+    settings.extend(closed.map(|closed| format!("closed = {closed:?}").to_lowercase()));
+    settings.extend(with_prevailing.map(|is_set| format!("prevailing = {is_set}")));
+    format!("over {}", settings.join(", "))
 }
 
 /// Returns the finest unit of all time columns and of the windows, if they are listed in a table.

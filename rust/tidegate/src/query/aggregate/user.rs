@@ -136,6 +136,7 @@ impl Function {
     ///     function: Function::of_floats::<Spread>("spread"),
     ///     columns: vec!["price".to_owned()],
     ///     predicate: None,
+    ///     interval: None,
     /// };
     /// let query = Aggregation {
     ///     on: "ts".to_owned(),
@@ -230,6 +231,7 @@ mod tests {
             function: Function::of_integers::<Digits>("digits"),
             columns: vec!["v".to_owned()],
             predicate: None,
+            interval: None,
         };
         Aggregation {
             on: "ts".to_owned(),

@@ -171,6 +171,7 @@ fn empty(
 ///         function: Function::Count,
 ///         columns: Vec::new(),
 ///         predicate: None,
+///         interval: None,
 ///     }],
 ///     predicate: None,
 ///     algorithm: None,

@@ -66,7 +66,7 @@ use crate::stream::times::ResultTimes;
 ///     options,
 /// };
 /// let (name, function) = ("quotes".to_owned(), Function::Count);
-/// let count = Aggregate { name, function, columns: Vec::new(), predicate: None };
+/// let count = Aggregate { name, function, columns: Vec::new(), predicate: None, interval: None };
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![count], How::Left)?;
 /// // `streams` specifies one source per side.
