@@ -432,7 +432,8 @@ impl PartnerResults {
     /// This method is called if partners have to be found by comparing pairs.
     pub(super) fn fold<'s>(&'s self, driver: &Driver) -> Result<PartnerFunctions<'s>, Stopped> {
         let partners = self.partners.as_deref().expect("the partners are stored as runs");
-        let of_interval = |(interval, columns): (usize, &'s Columns)| {
+        let of_interval = |interval: usize, driver: &Driver| {
+            let columns = &self.columns[interval];
             let find = || partners.find(interval, driver);
             let all_values = columns.all_values();
             let of_all_values = (!all_values.is_empty())
@@ -442,8 +443,17 @@ impl PartnerResults {
             let of_states = PartnerAggregates::new(ends, find, &aggregates, driver)?;
             Ok(IntervalFunctions { columns, of_states, of_all_values })
         };
-        let intervals = self.columns.iter().enumerate().map(of_interval);
-        Ok(PartnerFunctions { intervals: intervals.collect::<Result<_, Stopped>>()? })
+        let intervals = 0..self.columns.len();
+        let functions: Result<Vec<_>, Stopped> =
+            match intervals.len() > 1 && intervals.len() >= driver.threads() {
+                // Some passes cannot be divided, so each thread computes whole intervals.
+                true => {
+                    let alone = |interval| of_interval(interval, &Driver::new(1, driver.stop()));
+                    driver.map(intervals.collect(), alone)?.into_iter().collect()
+                }
+                false => intervals.map(|interval| of_interval(interval, driver)).collect(),
+            };
+        Ok(PartnerFunctions { intervals: functions? })
     }
 
     /// Returns the pairs of all intervals except the first. They can be taken once.

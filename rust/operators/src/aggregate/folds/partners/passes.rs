@@ -29,8 +29,8 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, pane_begin, pane_borders, pane_end};
 use crate::matches::MAX_ROWS;
 use crate::order::{JoinColumns, are_sorted, gallop};
-use crate::rows::NO_KEY;
 use crate::rows::interval::LeftReach;
+use crate::rows::{Interval, NO_KEY};
 
 /// The approximate number of rows from both sides in a task.
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
@@ -48,6 +48,9 @@ const AHEAD: usize = 16;
 /// States are prefetched if they take up at least this many bytes in total.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
+/// If there are at least this many right rows for each left row, they are added run by run.
+const RUN_ROWS: usize = 4;
+
 /// If times or distances exceed this limit, their sums can overflow.
 const FAR: u64 = 1 << 61;
 
@@ -58,8 +61,11 @@ pub(in crate::aggregate) struct Passes<'a> {
     key_count: usize,
     /// The distances from a left row's time to the start and end of its interval.
     ends: (i64, i64),
-    /// The length of intervals, which is also the length of panes.
-    length: u64,
+    /// The length of intervals, which is also the length of panes. `None` if there is one pane,
+    /// because intervals have one end only.
+    length: Option<u64>,
+    /// The directions in which states are not always empty: backward and forward.
+    directions: [bool; 2],
     /// The first right row in each nonempty pane, and finally the number of right rows.
     borders: Vec<u32>,
 }
@@ -100,7 +106,7 @@ struct PaneTask {
 
 impl<'a> Passes<'a> {
     /// Prepares passes over rows in time order. Returns `None` if rows are in any other order or
-    /// have no keys. Also returns `None` if intervals are unbounded or can extend beyond the 64-bit
+    /// have no keys. Also returns `None` if intervals have no ends or can extend beyond the 64-bit
     /// range.
     pub(in crate::aggregate) fn new(
         columns: PartnerColumns<'a>,
@@ -112,7 +118,7 @@ impl<'a> Passes<'a> {
         let (Some(left), Some(right)) = (SideRows::new(left), SideRows::new(right)) else {
             return Ok(None);
         };
-        let Some((early, late)) = interval.distances(0, 0) else { return Ok(None) };
+        let Some(((early, late), directions)) = distances(interval) else { return Ok(None) };
         let is_near = left.are_near()
             && right.are_near()
             && [early, late].into_iter().all(|end| end.unsigned_abs() < FAR);
@@ -122,9 +128,13 @@ impl<'a> Passes<'a> {
         if !are_sorted(&[left.ts, right.ts], driver)? {
             return Ok(None);
         }
-        let length = early.abs_diff(late);
-        let borders = pane_borders(right.ts, Some(length), driver)?;
-        Ok(Some(Passes { left, right, key_count, ends: (early + 1, late), length, borders }))
+        let length = (directions == [true; 2]).then(|| early.abs_diff(late));
+        let borders = match right.len() {
+            0 => vec![0],
+            _ => pane_borders(right.ts, length, driver)?,
+        };
+        let ends = (early + 1, late);
+        Ok(Some(Passes { left, right, key_count, ends, length, directions, borders }))
     }
 
     /// Folds words in both directions.
@@ -175,10 +185,17 @@ impl<'a> Passes<'a> {
         driver: &Driver,
     ) -> Result<Vec<FoldedWord>, Stopped> {
         let empty = std::array::from_fn(|word| words[word].operation.empty());
-        let unwritten = || std::array::from_fn(|_| Pages::unwritten(self.left.len()));
-        let (mut suffixes, mut prefixes): ([_; WORDS], [_; WORDS]) = (unwritten(), unwritten());
+        let unwritten = |is_forward: bool| {
+            let rows = if self.directions[usize::from(is_forward)] { self.left.len() } else { 0 };
+            std::array::from_fn(|_| Pages::unwritten(rows))
+        };
+        let (mut suffixes, mut prefixes): ([_; WORDS], [_; WORDS]) =
+            (unwritten(false), unwritten(true));
         let mut tasks = Vec::new();
         for (is_forward, found) in [(false, &mut suffixes), (true, &mut prefixes)] {
+            if !self.directions[usize::from(is_forward)] {
+                continue;
+            }
             let mut rest = found.each_mut().map(|found| &mut found[..]);
             for task in self.cut(is_forward) {
                 let own = split_off(&mut rest, task.left.len());
@@ -188,8 +205,10 @@ impl<'a> Passes<'a> {
         let states = || memory::filled(self.key_count + 1, empty);
         let scratch = || (states(), memory::filled(BLOCK_ROWS + 1, empty));
         let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
+        let has_runs = self.right.len() / RUN_ROWS >= self.left.len();
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
             let merge = if is_large { merges.many } else { merges.few };
+            let merge = merge[usize::from(has_runs)];
             let merge = if task.is_forward { merge.forward } else { merge.backward };
             let folding = PassFold { passes: self, words, merge, empty, states, own, driver };
             match task.is_forward {
@@ -198,10 +217,16 @@ impl<'a> Passes<'a> {
             }
         })?;
         done.into_iter().collect::<Result<(), _>>()?;
-        let written = suffixes.into_iter().zip(prefixes).map(|(suffixes, prefixes)| FoldedWord {
-            suffixes: suffixes.written(),
-            prefixes: prefixes.written(),
-        });
+        let [has_suffixes, has_prefixes] = self.directions;
+        let written = suffixes.into_iter().zip(prefixes).zip(words);
+        let written =
+            written.map(|((suffixes, prefixes), word)| match (has_suffixes, has_prefixes) {
+                (true, true) => {
+                    FoldedWord { suffixes: suffixes.written(), prefixes: prefixes.written() }
+                }
+                (true, false) => FoldedWord::whole(word.operation, suffixes.written()),
+                _ => FoldedWord::whole(word.operation, prefixes.written()),
+            });
         Ok(written.collect())
     }
 
@@ -215,6 +240,14 @@ impl<'a> Passes<'a> {
     fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
         let reach = self.reach(is_forward);
         move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }
+    }
+
+    /// Returns the first and last time of the pane that contains `ts`.
+    fn pane(&self, ts: i64) -> (i64, i64) {
+        match self.length {
+            Some(length) => (pane_begin(ts, length), pane_end(ts, length)),
+            None => (i64::MIN, i64::MAX),
+        }
     }
 
     /// Divides the work of one direction into tasks.
@@ -232,11 +265,29 @@ impl<'a> Passes<'a> {
                 tasks.push(PaneTask { is_forward, panes: pane..panes, left: first..left });
                 return tasks;
             }
-            let begin = pane_begin(self.right.ts[self.borders[next] as usize], self.length);
+            let begin = self.pane(self.right.ts[self.borders[next] as usize]).0;
             let end = self.left.ts.partition_point(|&ts| self.is_before(is_forward, begin)(ts));
             tasks.push(PaneTask { is_forward, panes: pane..next, left: first..end });
             (pane, first) = (next, end);
         }
+    }
+}
+
+/// Returns the distances from a left row's time to the time before its interval and to the end of
+/// its interval, and the directions of the passes. Returns `None` if the interval has no ends or
+/// contains no times.
+fn distances(interval: &Interval) -> Option<((i64, i64), [bool; 2])> {
+    match (interval.lower, interval.upper) {
+        (Some(_), Some(_)) => Some((interval.distances(0, 0)?, [true; 2])),
+        (None, Some(_)) => {
+            let late = interval.last(0)?;
+            Some(((late.checked_sub(1)?, late), [false, true]))
+        }
+        (Some(_), None) => {
+            let first = interval.first(0)?;
+            Some(((first.checked_sub(1)?, first), [true, false]))
+        }
+        (None, None) => None,
     }
 }
 
@@ -284,25 +335,34 @@ struct Directions<const WORDS: usize> {
 }
 
 /// One set of loops for states that fit in a second-level cache, and another for larger numbers of
-/// states.
+/// states. Each set has loops for sides of similar length and for right sides that are much longer.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {
-    few: Directions<WORDS>,
-    many: Directions<WORDS>,
+    few: [Directions<WORDS>; 2],
+    many: [Directions<WORDS>; 2],
 }
 
 impl<const WORDS: usize> Merges<WORDS> {
     fn of<const OPERATIONS: u8>() -> Self {
         Merges {
-            few: Directions {
-                forward: merge::<WORDS, OPERATIONS, true, false>,
-                backward: merge::<WORDS, OPERATIONS, false, false>,
-            },
-            many: Directions {
-                forward: merge::<WORDS, OPERATIONS, true, true>,
-                backward: merge::<WORDS, OPERATIONS, false, true>,
-            },
+            few: Directions::of::<OPERATIONS, false>(),
+            many: Directions::of::<OPERATIONS, true>(),
         }
+    }
+}
+
+impl<const WORDS: usize> Directions<WORDS> {
+    fn of<const OPERATIONS: u8, const MANY: bool>() -> [Self; 2] {
+        [
+            Directions {
+                forward: merge::<WORDS, OPERATIONS, true, MANY>,
+                backward: merge::<WORDS, OPERATIONS, false, MANY>,
+            },
+            Directions {
+                forward: merge_runs::<WORDS, OPERATIONS, true, MANY>,
+                backward: merge_runs::<WORDS, OPERATIONS, false, MANY>,
+            },
+        ]
     }
 }
 
@@ -332,7 +392,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         for pane in task.panes {
             let rows = passes.borders[pane] as usize..passes.borders[pane + 1] as usize;
             let ts = passes.right.ts[rows.start];
-            let (begin, end) = (pane_begin(ts, passes.length), pane_end(ts, passes.length));
+            let (begin, end) = passes.pane(ts);
             let before = gallop(left.ts, 0, passes.is_before(FORWARD, begin)) as usize;
             let within = gallop(left.ts, before as u32, |ts| ts + reach <= end) as usize;
             self.fill_empty(split_off(&mut found, before));
@@ -468,6 +528,54 @@ fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MA
             true => (right + rights, left + lefts),
             false => (right - rights, left - lefts),
         };
+    }
+    if FORWARD { left } else { lefts - left }
+}
+
+/// Does the same as [`merge`], but faster if there are many right rows between two left rows. The
+/// loop over these rows does not compare left times, and ends with one branch that is unpredictable.
+fn merge_runs<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
+    rows: &PassRows<'_, WORDS>,
+    states: &mut [[u64; WORDS]],
+    found: LeftWords<'_, WORDS>,
+) -> usize {
+    let (rights, lefts) = (rows.right.len(), rows.left.len());
+    let (right_ts, right_keys) = (rows.right.ts, &rows.right.keys[..rights]);
+    let (left_ts, left_keys) = (rows.left.ts, &rows.left.keys[..lefts]);
+    let own = &rows.own[..rights];
+    let found = found.map(|found| &mut found[..lefts]);
+    // In the backward direction, the next row is the one before the counter.
+    let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
+    let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
+    let next = |counted: usize| if FORWARD { counted + 1 } else { counted - 1 };
+    let ahead = |row: usize| if FORWARD { row + AHEAD } else { row.wrapping_sub(AHEAD) };
+    while row(left) < lefts {
+        let of_left = row(left);
+        let place = left_ts[of_left] + rows.reach;
+        let is_passed = |ts: i64| if FORWARD { ts <= place } else { ts >= place };
+        while row(right) < rights && is_passed(right_ts[row(right)]) {
+            let of_right = row(right);
+            if MANY && let Some(&key) = right_keys.get(ahead(of_right)) {
+                prefetch(states, state_of(key));
+            }
+            let state = &mut states[state_of(right_keys[of_right])];
+            for word in 0..WORDS {
+                let added = own[of_right][word];
+                state[word] = operation::<OPERATIONS>(word).apply(state[word], added);
+            }
+            right = next(right);
+        }
+        if row(right) >= rights {
+            break;
+        }
+        if MANY && let Some(&key) = left_keys.get(ahead(of_left)) {
+            prefetch(states, state_of(key));
+        }
+        let state = states[state_of(left_keys[of_left])];
+        for word in 0..WORDS {
+            found[word][of_left].set(state[word]);
+        }
+        left = next(left);
     }
     if FORWARD { left } else { lefts - left }
 }
