@@ -326,7 +326,7 @@ COLUMN_INSTEAD = {
     "window": "a duration such as '5s'",
     "size": "a duration such as '5s'",
     "advance": "a duration such as '5s'",
-    "session": "a duration such as '5s'",
+    "session": "a duration such as '5s', or a column such as 'row.gap'",
 }
 
 

@@ -51,6 +51,7 @@ def planned(
     check_windows(query)
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
+    check_gaps(plan)
     windows = None if plan.longest is None else Windows(plan)
     given = query.arguments["windows"]
     every = [source.schema.field(query.on).type for source in sources]
@@ -111,6 +112,20 @@ def check_windows(query: AggregationQuery) -> None:
     if query.arguments["closed"] == "right":
         message = "closed: tasks can only divide windows that contain their starts; leave closed "
         message += "out, or call tidegate.aggregate with memory_limit"
+        raise TidegateError(message)
+
+
+def check_gaps(plan: AggregationPlan) -> None:
+    """Check that all rows of sessions have the same gap.
+
+    Tasks determine from the last row of a key whether its session extends into their slice.
+
+    Raises:
+        TidegateError: Each row has its own gap.
+    """
+    if plan.gap_column is not None:
+        message = "session: tasks can only divide sessions whose gap is the same for all rows; "
+        message += "pass a duration, or call tidegate.aggregate with memory_limit"
         raise TidegateError(message)
 
 

@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Time, Value, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -165,7 +165,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
-    session: Length | None = None,
+    session: Length | Value | None = None,
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
@@ -236,9 +236,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             files, the time zone of the time column.
         week_start: The first day of windows that consist of weeks: `monday`, the default, to
             `sunday`.
-        session: The time that a session stays open after its last row. This argument replaces
-            `size`, `advance` and `offset`. For streams, the state contains each open session's
-            aggregates and, if a function needs all values, the session's rows.
+        session: How long each row keeps the session of its key open, as a duration, a column or an
+            expression. This argument replaces `size`, `advance` and `offset`. For streams, the
+            state contains each open session's aggregates and, if a function needs all values, the
+            session's rows.
         windows: A table with the columns `window_start` and `window_end`, and optionally key
             columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
             data, not a DataFrame. One task then processes all rows of a key, unless tasks read

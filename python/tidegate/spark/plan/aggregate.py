@@ -41,7 +41,7 @@ from tidegate.windows import Rows
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Time, Value, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -74,7 +74,7 @@ class AggregatePlan:
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
-        session: Length | None = None,
+        session: Length | Value | None = None,
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
