@@ -3045,9 +3045,9 @@ class AggregationPlan:
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
-            >>> query = AggregationQuery(on="ts", session=tg.row.price, aggs={"n": tg.agg.count()})
+            >>> query = AggregationQuery(on="ts", session=tg.row.ts, aggs={"n": tg.agg.count()})
             >>> query.plan(trades).gap_column
-            'price'
+            'ts'
         """
 
     @property

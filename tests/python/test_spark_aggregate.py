@@ -158,6 +158,7 @@ def test_random_windows(spark, seed):
         size=size,
         advance=advance,
         offset=int(rng.integers(-50, 50)),
+        closed=[None, "right"][seed % 2],
         by=["key", "name"] if seed % 2 else "key",
         aggs=ORDERED if seed % 3 else COMBINED,
         where="number > -4",
@@ -229,6 +230,7 @@ def test_windows_without_rows(spark, aggs, arguments):
 
 def test_running_totals(spark):
     arguments = {"on": "ts", "size": "5m", "step": "90s", "by": "key", "aggs": COMBINED}
+    arguments |= {"closed": "right", "empty": "null"}
     same(spark, [rows(15)], **arguments, partitions=4, parallelism="hybrid")
 
 

@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Table, Time, Value, Weekday, Window
+    from tidegate.types import ClosedWindow, Empty, Length, Table, Time, Value, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -162,6 +162,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     size: Window | None = None,
     advance: Window | None = None,
     step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -231,6 +232,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         step: The difference between the lengths of windows that begin at the same time, for running
             totals: each window of length `size` is preceded by shorter windows that end after one
             step, two steps and so on.
+        closed: Whether a window contains its start (`left`, the default) or its end (`right`).
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         zone: The time zone of calendar units. The default is `spark.sql.session.timeZone` or, for
             files, the time zone of the time column.
@@ -317,6 +319,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "size": size,
         "advance": advance,
         "step": step,
+        "closed": closed,
         "offset": offset,
         "zone": zone,
         "week_start": week_start,

@@ -41,7 +41,7 @@ from tidegate.windows import Rows
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Table, Time, Value, Weekday, Window
+    from tidegate.types import ClosedWindow, Empty, Length, Table, Time, Value, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -71,6 +71,7 @@ class AggregatePlan:
         size: Window | None = None,
         advance: Window | None = None,
         step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -121,6 +122,7 @@ class AggregatePlan:
             start,
             end,
             step,
+            closed,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -238,8 +240,11 @@ class AggregatePlan:
     @cached_property
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
-        # Counts are 0 in windows without rows, but the sums that merge counts are not.
-        return not self.is_whole and self.aggregation.step is None and self.is_unordered
+        # Counts are 0 in windows without rows, but the sums that merge counts are not. Slices are
+        # merged by their starts, which windows on the right do not contain.
+        query = self.aggregation
+        are_plain = query.step is None and query.closed != "right"
+        return not self.is_whole and are_plain and self.is_unordered
 
     @cached_property
     def is_unordered(self) -> bool:
@@ -295,7 +300,9 @@ class AggregatePlan:
     def reach(self) -> Reach:
         """The reach from a window's start to its rows."""
         longest = self.native.longest
-        return Reach.of(0, 0 if longest is None else longest - 1)
+        if longest is None:
+            return Reach.of(0, 0)
+        return Reach.of(0, longest if self.aggregation.closed == "right" else longest - 1)
 
     @property
     def sends_slices(self) -> bool:

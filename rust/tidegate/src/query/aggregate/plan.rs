@@ -523,12 +523,6 @@ fn fill_plan(
              have rows; leave empty out, or give size as a duration",
         ));
     }
-    if matches!(&query.windows, super::Windows::Sliding(sliding) if sliding.step.is_some()) {
-        return Err(Error::argument(
-            "empty cannot be combined with step, because windows that grow have rows from the first \
-             row of their key on; leave one out",
-        ));
-    }
     let fields = &schema.fields()[2 + query.by.len()..];
     let mut outputs = Vec::with_capacity(functions.outputs.len());
     for OutputPlan { name, function, .. } in &functions.outputs {
