@@ -68,6 +68,9 @@ def _of_type(
             wanted = f"one of {', '.join(map(repr, words))}"
         elif expected == kind == "str":
             wanted = "a string"
+        if given == "Expr" and expected == "str":
+            message = f"{option.name}: only calls on tables compute `{value}`; add a column with "
+            return TypeError(f"{message}these values to the rows, and give its name")
         if wanted:
             return TypeError(f"{option.name}: expected {wanted}, got {value!r:.80}")
     return None

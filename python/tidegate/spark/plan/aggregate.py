@@ -30,7 +30,7 @@ from tidegate.spark.plan.checks import check_division, check_late_as
 from tidegate.spark.plan.checks import empty as empty_table
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.query.input import Input, check_frames, check_keys, check_stored
 from tidegate.spark.query.schema import aggregate_fields
 from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Marked, Packer
@@ -91,6 +91,10 @@ class AggregatePlan:
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
         frames = tuple(streams) if isinstance(streams, list | tuple) else (streams,)
+        names = _names(frames)
+        check_frames(frames, names)
+        check_stored("on", on, frames)
+        check_stored("by", by, frames)
         keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Parallelism), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
@@ -124,8 +128,6 @@ class AggregatePlan:
             step,
             closed,
         )
-        names = _names(frames)
-        check_frames(frames, names)
         _check_kind(frames, names, late_as)
         tables = [empty_table(frame, name) for frame, name in zip(frames, names, strict=True)]
         aggregation = _in_session_zone(aggregation, tables, frames[0].sparkSession)
@@ -135,7 +137,6 @@ class AggregatePlan:
             with _tidegate.AggregationQuery(**aggregation.arguments).operator(tables[0].schema):
                 pass
         for frame, name in zip(frames, names, strict=True):
-            _check_stored(frame, keys, name)
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
@@ -380,15 +381,6 @@ def _key_names(by: str | Sequence[str] | None) -> list[str]:
         message += 'itself, as in frame.withColumn("hour", F.hour("time"))'
         raise TypeError(message)
     return list(by)
-
-
-def _check_stored(frame: DataFrame, keys: Sequence[str], name: str) -> None:
-    """Reject keys that are expressions."""
-    for key in keys:
-        if key not in frame.columns:
-            message = f"{name}: there is no column `{key}`, which `by` names; Spark computes keys "
-            message += f"itself, as in frame.withColumn('key', F.expr({key!r})) with by='key'"
-            raise tidegate.SchemaError(message)
 
 
 def _names(frames: Sequence[DataFrame]) -> list[str]:
