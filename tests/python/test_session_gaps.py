@@ -194,6 +194,7 @@ def test_rows_that_a_condition_excludes_need_no_gap():
     ("arguments", "text"),
     [
         ({"session": "gab"}, "there is no column `gab`.*did you mean `gap`"),
+        ({"session": "half an hour"}, "no column `half an hour`.* a unit, as in '30m'"),
         ({"session": "5 parsecs"}, "session"),
         ({"session": tidegate.row.name}, "`name` is string, expected a duration, or an integer"),
         ({"session": tidegate.row.wait}, "the times are integers; cast it to int64"),
