@@ -2019,9 +2019,12 @@ class Aggregate(Operator[AggregateStats]):
             time zone are in UTC.
         week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
-            whose time is exactly the end of a session starts a new session.
+        session: How long each row keeps the session of its key open. `session` accepts the same
+            values as `size`, except for calendar units, and replaces `size`, `advance` and
+            `offset`. If each row has its own gap, `session` is a column or an expression, such as
+            `tidegate.row.gap`. Its values are durations, or integers in the unit of the times, and
+            must be greater than 0. A row whose time is exactly the end of a session starts a new
+            session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
             Windows may overlap, and a row belongs to every window that contains its time. If the
@@ -2110,7 +2113,7 @@ class Aggregate(Operator[AggregateStats]):
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
-        session: Length | None = None,
+        session: Length | Value | None = None,
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
@@ -3037,6 +3040,17 @@ class AggregationPlan:
         """
 
     @property
+    def gap_column(self) -> str | None:
+        """The column or expression that contains the gaps of sessions. None for all other windows.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", session=tg.row.ts, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).gap_column
+            'ts'
+        """
+
+    @property
     def advice(self) -> str | None:
         """Advice to the caller if the windows may differ from what the caller expects.
 
@@ -3150,7 +3164,7 @@ class AggregationQuery:
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
-        session: Length | None = None,
+        session: Length | Value | None = None,
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,

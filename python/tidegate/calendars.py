@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
+from tidegate.calls.arguments import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ SECOND = dt.timedelta(seconds=1)
 DAY = dt.timedelta(days=1)
 
 
+@told
 def calendar(  # noqa: PLR0913 - the properties of a market
     first: Day,
     last: Day,

@@ -613,17 +613,19 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "session",
-        "Length | None",
+        "Length | Value | None",
         ("aggregate", "Aggregate"),
         """
-        How long a session stays open after its last row. `session` accepts the same values as
-        `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row whose
-        time is exactly the end of a session starts a new session.
+        How long each row keeps the session of its key open. `session` accepts the same values as
+        `size`, except for calendar units, and replaces `size`, `advance` and `offset`. If each row
+        has its own gap, `session` is a column or an expression, such as `tidegate.row.gap`. Its
+        values are durations, or integers in the unit of the times, and must be greater than 0. A
+        row whose time is exactly the end of a session starts a new session.
         """,
         default="None",
         command=OfCommand(
-            "The time that a session stays open after its last row; replaces the size.",
-            metavar="DURATION",
+            "How long each row keeps the session of its key open; replaces the size.",
+            metavar="DURATION|EXPR",
             read="duration",
             shown_default=False,
         ),

@@ -266,3 +266,13 @@ KINDS |= {
     ),
     "windows-timed": aggregated(by="k", size=6, advance=3, aggs=TIMED),
 }
+KINDS |= {
+    "windows-closed-right": aggregated(by="k", size=6, advance=4, closed="right", aggs=FUNCTIONS),
+    "windows-growing": aggregated(by="k", size=8, step=3, offset=1, aggs=FUNCTIONS),
+    "windows-growing-filled": aggregated(
+        by="k", size=8, step=3, aggs={**FUNCTIONS, **LISTS}, empty="last", keep=12
+    ),
+    "sessions-of-gaps": aggregated(
+        by="k", session="small % 5 + 1", where="small IS NOT NULL", aggs=FUNCTIONS
+    ),
+}

@@ -263,6 +263,7 @@ def test_special_days_and_skipped_times() -> None:
         ({"closes": 16}, TypeError, "closes: expected a time"),
         ({"weekdays": ["mon"]}, TidegateError, "expected names such as 'monday', got 'mon'"),
         ({"zone": "New York"}, TidegateError, "is not a time zone"),
+        ({"tz": "UTC", "end": "x"}, TypeError, "no argument tz or end; write zone='UTC', last='x'"),
     ],
 )
 def test_wrong_calendars_are_explained(

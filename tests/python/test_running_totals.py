@@ -87,6 +87,47 @@ def test_running_totals_are_those_of_a_loop(seed: int, tmp_path: Path) -> None:
     assert found.to_pylist() == wanted
 
 
+@pytest.mark.parametrize("fill", ["null", "zero", "last"])
+def test_windows_without_rows_grow_as_well(fill: str) -> None:
+    draw = random.Random(fill)  # noqa: S311 - test data
+    rows = [{"ts": draw.randrange(-90, 90), "k": draw.randrange(3)} for _ in range(12)]
+    rows.sort(key=lambda row: row["ts"])
+    blocks = [(start, [start + 4, start + 8, start + 10]) for start in range(-97, 100, 10)]
+    wanted = []
+    for key in {row["k"] for row in rows}:
+        mine = [row["ts"] for row in rows if row["k"] == key]
+        before = None
+        for start, ends in blocks:
+            for end in ends:
+                n = sum(start <= ts < end for ts in mine)
+                if not n and (before is None or end > mine[-1]):
+                    continue
+                empty = {"null": None, "zero": 0, "last": before}[fill]
+                before = n or before
+                wanted.append((start, end, key, n or empty))
+    options: dict[str, Any] = {"on": "ts", "size": 10, "step": 4, "offset": 3, "by": "k"}
+    options |= {"empty": fill, "aggs": {"n": tg.agg.sum("one")}}
+    table = pa.Table.from_pylist([row | {"one": 1} for row in rows])
+    found = tg.aggregate(table, **options)
+    assert [tuple(row.values()) for row in found.to_pylist()] == sorted(wanted)
+    # An operator has the same windows if keys continue long enough, and later ones.
+    whole = tg.aggregate(table, keep=60, **options)
+    with tg.Aggregate(table.schema, keep=60, **options) as operator:
+        for start in range(0, len(table), 5):
+            operator.sources[0].push(table.slice(start, 5))
+        operator.sources[0].close()
+        assert pa.Table.from_batches(operator).equals(whole)
+
+
+def test_values_between_windows_that_grow_are_interpolated_by_their_ends() -> None:
+    table = pa.table({"ts": [1, 31], "x": [1.0, 6.0]})
+    found = tg.aggregate(
+        table, on="ts", size=10, step=5, empty="linear", aggs={"x": tg.agg.mean("x")}
+    )
+    assert found["window_end"].to_pylist() == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert found["x"].to_pylist() == [1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.0]
+
+
 @pytest.mark.parametrize(
     ("size", "step"), [("1mo", "1d"), ("1q", "1mo"), ("1d", "6h"), ("1w", "1d"), ("1mo", "10d")]
 )
@@ -134,7 +175,6 @@ def test_running_totals_of_calendar_windows_follow_the_time_zone(size: str, step
         ({"step": 20}, "step must not be longer than size"),
         ({"step": 0}, "step must be greater than 0, got 0"),
         ({"step": 5, "advance": 5}, "step cannot be combined with advance"),
-        ({"step": 5, "empty": "null"}, "empty cannot be combined with step"),
         ({"step": 5, "size": None, "session": 5}, "step cannot be combined with session"),
         ({"step": 5, "size": tg.rows(5)}, "step cannot be combined with a number of rows"),
     ],

@@ -132,7 +132,9 @@ def test_streams_are_told_apart(spark, aggs):
 )
 def test_sessions(spark, aggs, arguments):
     tables = [rows(8), rows(9)]
-    same(spark, tables, on="ts", session="5s", aggs=aggs, where="number > -5", **arguments)
+    gaps = tidegate.row.number * 2_000_000 + 9_000_000
+    session = gaps if "partitions" in arguments else "5s"
+    same(spark, tables, on="ts", session=session, aggs=aggs, where="number > -5", **arguments)
 
 
 @pytest.mark.parametrize("parallelism", ["time", "hybrid"])
@@ -156,6 +158,7 @@ def test_random_windows(spark, seed):
         size=size,
         advance=advance,
         offset=int(rng.integers(-50, 50)),
+        closed=[None, "right"][seed % 2],
         by=["key", "name"] if seed % 2 else "key",
         aggs=ORDERED if seed % 3 else COMBINED,
         where="number > -4",
@@ -227,6 +230,7 @@ def test_windows_without_rows(spark, aggs, arguments):
 
 def test_running_totals(spark):
     arguments = {"on": "ts", "size": "5m", "step": "90s", "by": "key", "aggs": COMBINED}
+    arguments |= {"closed": "right", "empty": "null"}
     same(spark, [rows(15)], **arguments, partitions=4, parallelism="hybrid")
 
 

@@ -305,3 +305,34 @@ def test_rows_that_the_watermark_has_passed(spark, folder):
     # Joins with tables and counts of tables keep no rows back.
     of_table = spark.read.parquet(str(folder / "right")).groupBy("k").count()
     assert tidegate.spark.aggregate(left.join(of_table, "k"), **WINDOWS).isStreaming
+
+
+COMPUTED = {"on": "id + 1", "size": 5, "aggs": {"n": agg.count()}}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda df: tidegate.spark.aggregate(df, **COMPUTED), "on: there is no column `id"),
+        (lambda df: tidegate.spark.rolling(df, **COMPUTED), "on: there is no column `id"),
+        (
+            lambda df: tidegate.spark.aggregate(df, **COMPUTED | {"on": "id", "by": "id % 2"}),
+            r"by: there is .* frame.withColumn\('computed', F.expr\('id % 2'\)\) with by='comput",
+        ),
+        (
+            lambda df: tidegate.spark.rolling(df, **COMPUTED | {"on": tidegate.row.id + 1}),
+            r"on: only calls on local tables compute `row.id \+ 1`; add a column",
+        ),
+        (
+            lambda df: tidegate.spark.interval_join(df, df, **Q, by=[(tidegate.left.id, "id")]),
+            "by: only calls on local tables compute `left.id`; add a column",
+        ),
+        (
+            lambda df: tidegate.spark.overlap_join(df, df, on=("id", "id + 1")),
+            r"on: there is no column `id \+ 1`; Spark computes columns itself",
+        ),
+    ],
+)
+def test_spark_computes_keys_and_times_itself(spark, call, message):
+    with pytest.raises((TypeError, tidegate.TidegateError), match=message):
+        call(spark.range(3))

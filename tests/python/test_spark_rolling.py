@@ -79,18 +79,22 @@ def test_what_is_refused(spark):
 STREAMED = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v")}
 
 
-@pytest.mark.parametrize("size", ["4s", tidegate.rows(3)])
-def test_streams_return_the_rows_of_tables(spark, tmp_path, size):
+@pytest.mark.parametrize(("size", "restarts"), [("4s", 0), (tidegate.rows(3), 1)])
+def test_streams_return_the_rows_of_tables(spark, tmp_path, size, restarts):
     pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
     streaming.write(tmp_path, 2, seed=5)
     query = {"on": "ts", "by": "k", "size": size, "aggs": STREAMED}
+    call = {**query, "late_as": "late", "partitions": 2}
+
+    def rolling():
+        return tidegate.spark.rolling(streaming.read(spark, tmp_path)[0], **call)
+
     with spark_session.settings(spark, **streaming.STORE):
         left, _ = streaming.read(spark, tmp_path)
-        call = {**query, "late_as": "late", "partitions": 2}
         text = tidegate.spark.explain(tidegate.spark.rolling, left, **call)
         assert "emitted    once the watermark of the batch has passed a row" in text
         assert "late rows  marked in column 'late'" in text
-        found = streaming.Sink(tmp_path).drain(tidegate.spark.rolling(left, **call)).to_pylist()
+        found = streaming.Sink(tmp_path).stop_often(rolling, restarts).to_pylist()
     [used] = streaming.on_time(tmp_path, "left")
     late = [row for row in found if row["late"]]
     assert {(row["n"], row["mean"], row["last"]) for row in late} == {(None, None, None)}

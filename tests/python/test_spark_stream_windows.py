@@ -49,9 +49,12 @@ def spark():
 @pytest.mark.parametrize(
     ("aggs", "changed"),
     [
-        (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
-        (IN_ORDER, {"by": None, "size": "1s", "advance": "400ms"}),
-        (IN_ORDER, SESSIONS),
+        (
+            IN_SLICES,
+            {"by": None, "advance": None, "offset": "1s", "where": "v <> 5", "closed": "right"},
+        ),
+        (IN_ORDER, {"by": None, "size": "1s", "advance": "400ms", "closed": "right"}),
+        (IN_ORDER, {**SESSIONS, "session": tidegate.row.v % 5 * 700_000 + 1}),
         # The first row is at 17:13:20 in the session's time zone.
         (IN_SLICES, {"size": "2d", "advance": "1d", "offset": "17h13min28s"}),
         (IN_ORDER, {"size": "1d", "advance": None, "offset": "17h13min28s", "by": None}),
@@ -60,6 +63,7 @@ def spark():
         (IN_SLICES, {"size": None, "advance": None, "windows": LISTED}),
         *more(
             (IN_ORDER, {}),
+            (IN_ORDER, SESSIONS),
             (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
             (IN_SLICES, {"by": None}),
             (IN_SLICES, {"parallelism": "time", "size": "1s"}),

@@ -55,15 +55,26 @@ def of_list(chance: random.Random, kind: pa.DataType) -> dict[str, Any]:
     return {"windows": windows}
 
 
+def of_time(chance: random.Random, kind: pa.DataType) -> dict[str, Any]:
+    given = filled(chance, kind)
+    del given["empty"], given["keep"]
+    bounds = {"start", "end"}
+    return {name: value for name, value in given.items() if name not in bounds}
+
+
 def filled(chance: random.Random, kind: pa.DataType) -> dict[str, Any]:
     size, advance = chance.choice([(2, 2), (10, 10), (9, 3), (3, 8)])
     fill: Any = chance.choice(["null", "last", {"sum": "linear", "n": "last", "last": "last"}])
     given = {
         "size": length(kind, size),
-        "advance": length(kind, advance),
+        "closed": chance.choice([None, "right"]),
         "empty": fill,
         "keep": chance.choice([None, length(kind, 25)]),
     }
+    if size == advance and chance.random() < 0.7:
+        given["step"] = length(kind, max(1, size // 3))
+    else:
+        given["advance"] = length(kind, advance)
     if chance.random() < 0.4:
         given |= {"start": time(kind, -30), "end": time(kind, SPAN + 30)}
     return given
@@ -78,7 +89,9 @@ def time(kind: pa.DataType, number: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("windows", [of_rows, of_list, filled], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "windows", [of_time, of_rows, of_list, filled], ids=lambda one: one.__name__
+)
 def test_tasks_return_the_windows_of_the_call(windows, seed, tmp_path):
     chance = campaign.rng(f"{windows.__name__} by tasks {seed}")
     kind = chance.choice(KINDS)

@@ -69,6 +69,14 @@ SAME = {
     "limit": "max_rows",
     "max_memory": "memory_limit",
     "memory_budget": "memory_limit",
+    "start": "first",
+    "start_date": "first",
+    "end": "last",
+    "end_date": "last",
+    "open": "opens",
+    "close": "closes",
+    "tz": "zone",
+    "timezone": "zone",
 }
 # Names of distances that end or begin at a row, for joins with a lower and an upper bound.
 BEFORE = {"before", "lookback", "look_back", "preceding", "back"}
@@ -326,7 +334,7 @@ COLUMN_INSTEAD = {
     "window": "a duration such as '5s'",
     "size": "a duration such as '5s'",
     "advance": "a duration such as '5s'",
-    "session": "a duration such as '5s'",
+    "session": "a duration such as '5s', or a column such as 'row.gap'",
 }
 
 

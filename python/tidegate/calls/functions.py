@@ -1589,7 +1589,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
-    session: Length | None = None,
+    session: Length | Value | None = None,
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
@@ -1663,9 +1663,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             time zone are in UTC.
         week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
-            whose time is exactly the end of a session starts a new session.
+        session: How long each row keeps the session of its key open. `session` accepts the same
+            values as `size`, except for calendar units, and replaces `size`, `advance` and
+            `offset`. If each row has its own gap, `session` is a column or an expression, such as
+            `tidegate.row.gap`. Its values are durations, or integers in the unit of the times, and
+            must be greater than 0. A row whose time is exactly the end of a session starts a new
+            session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
             Windows may overlap, and a row belongs to every window that contains its time. If the
@@ -1781,7 +1784,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
-    session: Length | None = None,
+    session: Length | Value | None = None,
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
@@ -1849,9 +1852,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             time zone are in UTC.
         week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
-        session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
-            whose time is exactly the end of a session starts a new session.
+        session: How long each row keeps the session of its key open. `session` accepts the same
+            values as `size`, except for calendar units, and replaces `size`, `advance` and
+            `offset`. If each row has its own gap, `session` is a column or an expression, such as
+            `tidegate.row.gap`. Its values are durations, or integers in the unit of the times, and
+            must be greater than 0. A row whose time is exactly the end of a session starts a new
+            session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
             Windows may overlap, and a row belongs to every window that contains its time. If the

@@ -48,10 +48,10 @@ def planned(
         TidegateError: A stream does not consist of Parquet files, preparation steps are needed but
             no scratch folder is given, or windows contain their ends instead of their starts.
     """
-    check_windows(query)
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
-    windows = None if plan.longest is None else Windows(plan)
+    check_gaps(plan)
+    windows = None if plan.longest is None else Windows(plan, query.arguments["closed"] == "right")
     given = query.arguments["windows"]
     every = [source.schema.field(query.on).type for source in sources]
     step = min(map(step_of, [*every, plan.schema.types[0]]))
@@ -102,15 +102,17 @@ def planned(
     return TaskPlan(call, cut, sides)
 
 
-def check_windows(query: AggregationQuery) -> None:
-    """Check that each window contains its start, which determines the slice of the window.
+def check_gaps(plan: AggregationPlan) -> None:
+    """Check that all rows of sessions have the same gap.
+
+    Tasks determine from the last row of a key whether its session extends into their slice.
 
     Raises:
-        TidegateError: Windows contain their ends instead.
+        TidegateError: Each row has its own gap.
     """
-    if query.arguments["closed"] == "right":
-        message = "closed: tasks can only divide windows that contain their starts; leave closed "
-        message += "out, or call tidegate.aggregate with memory_limit"
+    if plan.gap_column is not None:
+        message = "session: tasks can only divide sessions whose gap is the same for all rows; "
+        message += "pass a duration, or call tidegate.aggregate with memory_limit"
         raise TidegateError(message)
 
 
@@ -119,6 +121,8 @@ class Windows:
     """The windows of an aggregation without sessions."""
 
     plan: AggregationPlan
+    contain_ends: bool
+    """Whether windows contain their ends instead of their starts."""
 
     def _last(self, times: Integers) -> Integers:
         """Return the start and end of the last window that starts at or before each time."""
@@ -130,5 +134,6 @@ class Windows:
 
     def ranges(self, cut: Integers) -> Ranges:
         """Return the rows that each slice reads: those in the windows that start in the slice."""
-        last = self._last(cut - 1)[:, 1] - 1
+        ends = self._last(cut - 1)[:, 1]
+        last = ends if self.contain_ends else ends - 1
         return Ranges(np.concatenate([[LOWEST], cut]), np.concatenate([last, [HIGHEST]]))

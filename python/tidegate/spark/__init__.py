@@ -133,7 +133,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
+    from tidegate.types import ClosedWindow, Empty, Length, Table, Time, Value, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -162,10 +162,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     size: Window | None = None,
     advance: Window | None = None,
     step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
-    session: Length | None = None,
+    session: Length | Value | None = None,
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
@@ -231,14 +232,16 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         step: The difference between the lengths of windows that begin at the same time, for running
             totals: each window of length `size` is preceded by shorter windows that end after one
             step, two steps and so on.
+        closed: Whether a window contains its start (`left`, the default) or its end (`right`).
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         zone: The time zone of calendar units. The default is `spark.sql.session.timeZone` or, for
             files, the time zone of the time column.
         week_start: The first day of windows that consist of weeks: `monday`, the default, to
             `sunday`.
-        session: The time that a session stays open after its last row. This argument replaces
-            `size`, `advance` and `offset`. For streams, the state contains each open session's
-            aggregates and, if a function needs all values, the session's rows.
+        session: How long each row keeps the session of its key open, as a duration, a column or an
+            expression. This argument replaces `size`, `advance` and `offset`. For streams, the
+            state contains each open session's aggregates and, if a function needs all values, the
+            session's rows.
         windows: A table with the columns `window_start` and `window_end`, and optionally key
             columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
             data, not a DataFrame. One task then processes all rows of a key, unless tasks read
@@ -316,6 +319,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "size": size,
         "advance": advance,
         "step": step,
+        "closed": closed,
         "offset": offset,
         "zone": zone,
         "week_start": week_start,

@@ -1,7 +1,6 @@
 //! Aggregations of tables and streams must agree with a loop over all windows and rows.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -11,26 +10,17 @@ use arrow_cast::cast;
 use arrow_ord::sort::{SortColumn, lexsort_to_indices};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
-use tidegate::columns::expression::parse_row_sql;
-use tidegate::query::aggregate::{
-    Aggregate, Aggregation, Design, Function, RowCounts, SlidingArguments, Windows, stream_names,
-};
+use tidegate::columns::expression::{Expr, parse_row_sql};
+use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions, Operator};
-use tidegate::{Driver, Length, Result, Stop, Table};
+use tidegate::{Driver, Result, Stop, Table};
 
 use crate::draw::Draw;
 use crate::joins::{late, used};
 use crate::oracle::Side;
 use crate::play::{self, Feed, Way};
 use crate::rows::{Layout, Number, Rows, assert_same, batch_of, concat, pick};
-
-/// Windows, in nanoseconds or steps.
-#[derive(Clone, Copy, Debug)]
-enum Span {
-    Sliding { size: i128, advance: i128, offset: i128 },
-    Session(i128),
-    Rows(RowCounts),
-}
+use crate::windows::{Group, Span};
 
 /// An aggregation of streams that share a layout.
 #[derive(Debug)]
@@ -38,7 +28,7 @@ pub(crate) struct Query {
     layout: Layout,
     span: Span,
     keys: usize,
-    aggregates: Vec<(Function, Option<&'static str>, Option<&'static str>)>,
+    aggregates: Vec<Counted>,
     condition: Option<&'static str>,
 }
 
@@ -62,61 +52,81 @@ fn holds(condition: Option<&str>, all: &Side, row: usize) -> bool {
     }
 }
 
+/// A function, its column, and the condition that selects rows.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) function: Function,
+    pub(crate) column: Option<&'static str>,
+    pub(crate) condition: Option<&'static str>,
+}
+
+impl Counted {
+    pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
+        let function = match draw.pick(&Function::ALL) {
+            // The tables have no Boolean values.
+            Function::Any | Function::All => Function::Count,
+            function => function.clone(),
+        };
+        let column = match function {
+            Function::Count => draw.pick(&[None, Some("x"), Some("s")]),
+            Function::Sum
+            | Function::Mean
+            | Function::Var
+            | Function::Std
+            | Function::Product
+            | Function::Covar
+            | Function::Corr
+            | Function::Median
+            | Function::WeightedMean
+            | Function::TimeWeightedMean
+            | Function::EwmMean(_) => Some("x"),
+            _ => Some(draw.pick(&["x", "s"])),
+        };
+        Counted { function, column, condition: drawn_condition(draw) }
+    }
+
+    /// Returns the aggregate for the result column with this number.
+    pub(crate) fn aggregate(&self, nth: usize) -> Aggregate {
+        let columns = self.column.into_iter().chain(second(&self.function));
+        Aggregate {
+            name: format!("a{nth}"),
+            function: self.function.clone(),
+            columns: columns.map(str::to_owned).collect(),
+            predicate: self.condition.map(parsed),
+        }
+    }
+
+    /// Returns the rows that satisfy the condition.
+    pub(crate) fn counted(&self, rows: &[usize], all: &Side) -> Vec<usize> {
+        rows.iter().copied().filter(|&row| holds(self.condition, all, row)).collect()
+    }
+}
+
+fn drawn_condition(draw: &mut Draw<'_>) -> Option<&'static str> {
+    draw.once_in(4).then(|| draw.pick(&CONDITIONS))
+}
+
+fn parsed(condition: &str) -> Expr {
+    parse_row_sql(condition).expect("a valid condition")
+}
+
 impl Query {
     pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
         let mut layout = Layout::draw(draw);
         // Windows at the ends of time do not fit in 64 bits and are refused.
         layout.is_extreme = false;
-        let tick = layout.tick();
-        let span = match draw.number(0, 7) {
-            0 | 1 => Span::Session(draw.signed(1, 6) * tick),
-            2 => Span::Rows(RowCounts {
-                size: draw.number(1, 6) as i64,
-                advance: draw.number(1, 6) as i64,
-            }),
-            _ => Span::Sliding {
-                size: draw.signed(1, 12) * tick,
-                advance: draw.signed(1, 8) * tick,
-                offset: draw.signed(-5, 9) * tick,
-            },
-        };
-        let condition = |draw: &mut Draw<'_>| draw.once_in(4).then(|| draw.pick(&CONDITIONS));
-        let aggregate = |draw: &mut Draw<'_>| {
-            let function = match draw.pick(&Function::ALL) {
-                // The tables have no Boolean values.
-                Function::Any | Function::All => Function::Count,
-                function => function.clone(),
-            };
-            let column = match function {
-                Function::Count => draw.pick(&[None, Some("x"), Some("s")]),
-                Function::Sum
-                | Function::Mean
-                | Function::Var
-                | Function::Std
-                | Function::Product
-                | Function::Covar
-                | Function::Corr
-                | Function::Median
-                | Function::WeightedMean
-                | Function::TimeWeightedMean
-                | Function::EwmMean(_) => Some("x"),
-                _ => Some(draw.pick(&["x", "s"])),
-            };
-            (function, column, condition(draw))
-        };
-        let aggregates = (0..draw.number(0, 4)).map(|_| aggregate(draw)).collect();
+        let span = Span::draw(draw, &layout);
+        let aggregates = (0..draw.number(0, 4)).map(|_| Counted::draw(draw)).collect();
         Query {
             layout,
             span,
             keys: draw.number(0, 2) as usize,
             aggregates,
-            condition: condition(draw),
+            condition: drawn_condition(draw),
         }
     }
 
     fn asked(&self, draw: &mut Draw<'_>) -> Aggregation {
-        let parse = |text: &str| parse_row_sql(text).expect("a valid condition");
-        let bound = |length| self.layout.bound(length);
         let designs = [
             None,
             Some(Design::Slices),
@@ -126,31 +136,7 @@ impl Query {
             Some(Design::MergedMultipleConsumer),
             Some(Design::WindowMerged),
         ];
-        let windows = match self.span {
-            Span::Session(gap) => Windows::Session(bound(gap)),
-            Span::Rows(counts) => Windows::Rows(counts),
-            Span::Sliding { size, advance, offset } => {
-                let length = |steps| Length::Fixed(bound(steps));
-                Windows::Sliding(Box::new(SlidingArguments {
-                    size: length(size),
-                    advance: Some(length(advance)),
-                    step: None,
-                    is_closed_right: false,
-                    offset: length(offset),
-                    zone: None,
-                    week_start: None,
-                }))
-            }
-        };
-        let aggregate = |(nth, (function, column, condition)): (
-            usize,
-            &(Function, Option<&str>, Option<&str>),
-        )| Aggregate {
-            name: format!("a{nth}"),
-            function: function.clone(),
-            columns: column.iter().copied().chain(second(function)).map(str::to_owned).collect(),
-            predicate: condition.map(parse),
-        };
+        let windows = self.span.windows(&self.layout);
         Aggregation {
             on: "ts".to_owned(),
             algorithm: match windows {
@@ -158,10 +144,15 @@ impl Query {
                 _ => None,
             },
             windows,
-            empty: None,
+            empty: self.span.empty(&self.layout),
             by: ["k", "g"].iter().take(self.keys).map(|&key| key.into()).collect(),
-            aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
-            predicate: self.condition.map(parse),
+            aggregates: self
+                .aggregates
+                .iter()
+                .enumerate()
+                .map(|(nth, one)| one.aggregate(nth))
+                .collect(),
+            predicate: self.condition.map(parsed),
             threads: draw.pick(&[1, 1, 2, 3]),
             max_rows: None,
         }
@@ -225,14 +216,12 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         let mut make = || query.stream(&schema, sources, lateness, draw);
         let found = play::play(&feeds, &turns, way, &mut make);
         let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {query:#?}"));
-        match query.span {
-            // These windows are emitted when they end.
-            Span::Session(_) | Span::Rows(_) => assert_same(
-                &by_window(&found.rows, query.keys),
-                &by_window(&whole, query.keys),
-                &query,
-            ),
-            Span::Sliding { .. } => assert_same(&found.rows, &whole, &query),
+        match query.span.is_in_order() {
+            // Other windows are emitted when they end.
+            false => {
+                assert_same(&by_window(&found.rows, &query), &by_window(&whole, &query), &query);
+            }
+            true => assert_same(&found.rows, &whole, &query),
         }
         assert_eq!(found.late, late(&feeds), "{query:#?}");
         states.push(found.states);
@@ -258,8 +247,9 @@ fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> Reco
 }
 
 /// Sorts a result by window, then key. The sessions of a stream are emitted in order of their ends.
-fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
-    let columns = [0].into_iter().chain(2..2 + keys);
+fn by_window(rows: &RecordBatch, query: &Query) -> RecordBatch {
+    let ends = query.span.is_ordered_by_end().then_some(1);
+    let columns = [0].into_iter().chain(ends).chain(2..2 + query.keys);
     // Several row-based windows of a key may begin at the same time.
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows.num_rows() as i64));
     let columns: Vec<SortColumn> = columns
@@ -274,14 +264,11 @@ fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
         .expect("rows of the batch")
 }
 
-/// A window of a key, and its rows in merged order.
-type Group = (i128, i128, Vec<usize>);
-
 /// Panics unless the windows, the keys and all exact aggregates agree with those computed from all
 /// rows of each window.
 fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     let groups = groups(query, all);
-    let firsts = || groups.iter().map(|group| Some(group.2[0]));
+    let firsts = || groups.iter().map(|group| Some(group.key));
     let step = query.layout.steps()[0];
     let times = |of: fn(&Group) -> i128| -> ArrayRef {
         let values: Int64Array = groups.iter().map(|group| (of(group) / step) as i64).collect();
@@ -295,7 +282,7 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
             .and_then(|values| cast(&values, found.column(0).data_type()))
             .expect("times")
     };
-    let mut columns = vec![times(|group| group.0), times(|group| group.1)];
+    let mut columns = vec![times(|group| group.start), times(|group| group.end)];
     let mut places: Vec<usize> = vec![0, 1];
     for (key, name) in ["k", "g"].into_iter().enumerate().take(query.keys) {
         // A group of both zeros may have either as its key.
@@ -304,13 +291,14 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
             places.push(2 + key);
         }
     }
-    for (nth, (function, column, condition)) in query.aggregates.iter().enumerate() {
+    for (nth, one) in query.aggregates.iter().enumerate() {
         let values = |group: &Group| -> Vec<usize> {
-            group.2.iter().copied().filter(|&row| holds(*condition, all, row)).collect()
+            // Counts are 0 in windows without rows.
+            let copied = group.copied.as_ref().filter(|_| !matches!(one.function, Function::Count));
+            one.counted(copied.unwrap_or(&group.rows), all)
         };
-        if let Some(wanted) =
-            exact(function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all)
-        {
+        let windows: Vec<Vec<usize>> = groups.iter().map(values).collect();
+        if let Some(wanted) = exact(&one.function, one.column, &windows, all) {
             columns.push(wanted);
             places.push(2 + query.keys + nth);
         }
@@ -337,48 +325,7 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
     let key = |row: usize| {
         [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 })
     };
-    let mut groups: BTreeMap<(i128, [u8; 2], i64), Group> = BTreeMap::new();
-    if let Span::Rows(counts) = query.span {
-        let mut of_keys: BTreeMap<[u8; 2], Vec<usize>> = BTreeMap::new();
-        order.iter().for_each(|&row| of_keys.entry(key(row)).or_default().push(row));
-        for (key, rows) in of_keys {
-            for (number, first) in (0..rows.len()).step_by(counts.advance as usize).enumerate() {
-                let inside = &rows[first..rows.len().min(first + counts.size as usize)];
-                let [start, end] =
-                    [inside[0], inside[inside.len() - 1]].map(|row| all.rows.ts[row]);
-                groups.insert((start, key, number as i64), (start, end, inside.to_vec()));
-                if first + counts.size as usize >= rows.len() {
-                    break;
-                }
-            }
-        }
-        return groups.into_values().collect();
-    }
-    let mut sessions: BTreeMap<[u8; 2], (i128, i128)> = BTreeMap::new();
-    for row in order {
-        let (ts, key) = (all.rows.ts[row], key(row));
-        let mut add = |start: i128, end: i128| {
-            let group = groups.entry((start, key, 0)).or_insert((start, end, Vec::new()));
-            group.1 = end;
-            group.2.push(row);
-        };
-        match query.span {
-            Span::Session(gap) => {
-                let open = sessions.entry(key).or_insert((ts, ts + gap));
-                *open = if ts < open.1 { (open.0, ts + gap) } else { (ts, ts + gap) };
-                add(open.0, open.1);
-            }
-            Span::Rows(_) => unreachable!("these windows do not depend on times"),
-            Span::Sliding { size, advance, offset } => {
-                let mut start = (ts - offset).div_euclid(advance) * advance + offset;
-                while start + size > ts {
-                    add(start, start + size);
-                    start -= advance;
-                }
-            }
-        }
-    }
-    groups.into_values().collect()
+    query.span.groups(&order, all, &query.layout, key)
 }
 
 /// Returns the second column of a function of two columns.
@@ -388,7 +335,7 @@ fn second(function: &Function) -> Option<&'static str> {
 }
 
 /// Returns an aggregate of each window's rows, unless it depends on the order of additions.
-fn exact(
+pub(crate) fn exact(
     function: &Function,
     column: Option<&str>,
     windows: &[Vec<usize>],

@@ -15,9 +15,11 @@ mod oracle;
 mod overlaps;
 mod play;
 mod query;
+mod rolling;
 mod rows;
 mod snapshots;
 mod texts;
+mod windows;
 
 /// A function that is fed with bytes.
 pub type Target = fn(&[u8]);
@@ -27,6 +29,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("join", joins::join),
     ("overlap", overlaps::overlap),
     ("aggregate", aggregates::aggregate),
+    ("rolling", rolling::rolling),
     ("merge", merges::merge),
     ("snapshot", snapshots::snapshot),
     ("import", imports::import),

@@ -296,7 +296,10 @@ fn round_up(time: i128, step: i128) -> i128 {
 }
 
 /// Builds a column of times from nanoseconds or integers.
-fn time_column(times: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> ArrayRef {
+pub(crate) fn time_column(
+    times: impl Iterator<Item = Option<i128>>,
+    data_type: &DataType,
+) -> ArrayRef {
     let step = step(data_type);
     let times: Int64Array = times.map(|time| time.map(|time| (time / step) as i64)).collect();
     let times = match data_type {
@@ -374,6 +377,12 @@ impl Rows {
     }
 
     /// Concatenates tables of one layout.
+    /// Returns the values of `id`.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        let ids = self.batch.column_by_name("id").expect("a column");
+        ids.as_primitive::<UInt32Type>().values().to_vec()
+    }
+
     pub(crate) fn concat(parts: &[Rows]) -> Rows {
         let batches: Vec<RecordBatch> = parts.iter().map(|part| part.batch.clone()).collect();
         Rows {

@@ -65,6 +65,11 @@ proptest! {
     }
 
     #[test]
+    fn random_rolling_windows(bytes in vec(any::<u8>(), 0..600)) {
+        target("rolling")(&bytes);
+    }
+
+    #[test]
     fn random_merges(bytes in vec(any::<u8>(), 0..400)) {
         target("merge")(&bytes);
     }

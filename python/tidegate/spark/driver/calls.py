@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import DataFrame
+
 import tidegate
 from tidegate import _tidegate
 from tidegate._tidegate import AggregationQuery
@@ -24,13 +26,12 @@ from tidegate.spark.plan.checks import check_division
 from tidegate.spark.plan.files import are_files, check_options, of_paths, windows_of_paths
 from tidegate.spark.plan.indexed import IndexPlan
 from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.input import check_stored
 from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
 
     from tidegate.spark.plan.files import FilePlan, Input, Right
     from tidegate.spark.query.query import Function
@@ -63,6 +64,10 @@ class JoinCall(NamedTuple):
     def _plan(self) -> Plan | FilePlan | IndexPlan:
         left, right = self.sides
         given = self.of_spark
+        frames = [one for one in self.sides if isinstance(one, DataFrame)]
+        if len(frames) == len(self.sides):
+            check_stored("on", self.arguments["on"], frames)
+            check_stored("by", self.arguments["by"], frames)
         if isinstance(right, tidegate.Index):
             making = getattr(_tidegate, f"{self.function}_query")
             arguments = with_names_of(making, right, self.arguments)

@@ -30,7 +30,7 @@ from tidegate.spark.plan.checks import check_division, check_late_as
 from tidegate.spark.plan.checks import empty as empty_table
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.query.input import Input, check_frames, check_keys, check_stored
 from tidegate.spark.query.schema import aggregate_fields
 from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Marked, Packer
@@ -41,7 +41,7 @@ from tidegate.windows import Rows
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
+    from tidegate.types import ClosedWindow, Empty, Length, Table, Time, Value, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -71,10 +71,11 @@ class AggregatePlan:
         size: Window | None = None,
         advance: Window | None = None,
         step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
-        session: Length | None = None,
+        session: Length | Value | None = None,
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
@@ -90,6 +91,10 @@ class AggregatePlan:
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
         frames = tuple(streams) if isinstance(streams, list | tuple) else (streams,)
+        names = _names(frames)
+        check_frames(frames, names)
+        check_stored("on", on, frames)
+        check_stored("by", by, frames)
         keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Parallelism), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
@@ -121,9 +126,8 @@ class AggregatePlan:
             start,
             end,
             step,
+            closed,
         )
-        names = _names(frames)
-        check_frames(frames, names)
         _check_kind(frames, names, late_as)
         tables = [empty_table(frame, name) for frame, name in zip(frames, names, strict=True)]
         aggregation = _in_session_zone(aggregation, tables, frames[0].sparkSession)
@@ -133,7 +137,6 @@ class AggregatePlan:
             with _tidegate.AggregationQuery(**aggregation.arguments).operator(tables[0].schema):
                 pass
         for frame, name in zip(frames, names, strict=True):
-            _check_stored(frame, keys, name)
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
@@ -238,8 +241,11 @@ class AggregatePlan:
     @cached_property
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
-        # Counts are 0 in windows without rows, but the sums that merge counts are not.
-        return not self.is_whole and self.aggregation.step is None and self.is_unordered
+        # Counts are 0 in windows without rows, but the sums that merge counts are not. Slices are
+        # merged by their starts, which windows on the right do not contain.
+        query = self.aggregation
+        are_plain = query.step is None and query.closed != "right"
+        return not self.is_whole and are_plain and self.is_unordered
 
     @cached_property
     def is_unordered(self) -> bool:
@@ -295,7 +301,9 @@ class AggregatePlan:
     def reach(self) -> Reach:
         """The reach from a window's start to its rows."""
         longest = self.native.longest
-        return Reach.of(0, 0 if longest is None else longest - 1)
+        if longest is None:
+            return Reach.of(0, 0)
+        return Reach.of(0, longest if self.aggregation.closed == "right" else longest - 1)
 
     @property
     def sends_slices(self) -> bool:
@@ -373,15 +381,6 @@ def _key_names(by: str | Sequence[str] | None) -> list[str]:
         message += 'itself, as in frame.withColumn("hour", F.hour("time"))'
         raise TypeError(message)
     return list(by)
-
-
-def _check_stored(frame: DataFrame, keys: Sequence[str], name: str) -> None:
-    """Reject keys that are expressions."""
-    for key in keys:
-        if key not in frame.columns:
-            message = f"{name}: there is no column `{key}`, which `by` names; Spark computes keys "
-            message += f"itself, as in frame.withColumn('key', F.expr({key!r})) with by='key'"
-            raise tidegate.SchemaError(message)
 
 
 def _names(frames: Sequence[DataFrame]) -> list[str]:

@@ -13,7 +13,7 @@ from tidegate._tidegate import RollingQuery
 from tidegate.slices.rolling import window_length
 from tidegate.spark.plan.checks import check_asked, check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
-from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.query.input import Input, check_frames, check_keys, check_stored
 from tidegate.spark.query.schema import aggregate_fields
 from tidegate.windows import Rows
 
@@ -49,6 +49,8 @@ class RollingPlan:
         """Check the arguments of `tidegate.spark.rolling`."""
         check_frames([table], ["table"])
         by, aggs = arguments["by"], arguments["aggs"]
+        check_stored("on", arguments["on"], [table])
+        check_stored("by", by, [table])
         keys = [] if by is None else [by] if isinstance(by, str) else list(by)
         check_division(partitions, "key" if keys else "time", ("key", "time"), keyed=bool(keys))
         check_late_as(late_as, "a call on tables", streams=table.isStreaming)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -23,8 +25,6 @@ from pyspark.sql.types import (
 import tidegate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tidegate.spark.layout.layout import Places
 
 # The collation that compares bytes.
@@ -32,6 +32,9 @@ _BYTES = "UTF8_BINARY"
 
 # The names of the types that Spark does not hash. Variants are new in version 4.0.
 _UNHASHABLE = ("map", "variant")
+
+# Strings that are names or lists of names, even if they are misspelled.
+_NAMES = re.compile(r"[\w, ]*")
 
 _FLOATS = (FloatType, DoubleType)
 
@@ -55,6 +58,33 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
             message = f"{names[0]} and {name} belong to different sessions, "
             message += "one of which uses Spark Connect; create both in the same session"
             raise tidegate.TidegateError(message)
+
+
+def check_stored(argument: str, given: object, frames: Sequence[DataFrame]) -> None:
+    """Reject expressions, because Spark computes columns itself."""
+    names = {name for frame in frames for name in frame.columns}
+    for one in _flat(given):
+        if isinstance(one, tidegate.Expr):
+            message = f"{argument}: only calls on local tables compute `{one}`; add a column with "
+            message += "these values, as in frame.withColumn('computed', ...) with "
+            message += f"{argument}='computed'"
+            raise TypeError(message)
+        if isinstance(one, str) and one not in names and not _NAMES.fullmatch(one):
+            message = f"{argument}: there is no column `{one}`; Spark computes columns itself, as "
+            message += f"in frame.withColumn('computed', F.expr({one!r})) with "
+            message += f"{argument}='computed'"
+            raise tidegate.SchemaError(message)
+
+
+def _flat(given: object) -> Iterator[object]:
+    """Yield the names and expressions in nested tuples, lists and mappings."""
+    if isinstance(given, Mapping):
+        given = [*given.keys(), *given.values()]
+    if isinstance(given, list | tuple):
+        for one in given:
+            yield from _flat(one)
+    else:
+        yield given
 
 
 def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:

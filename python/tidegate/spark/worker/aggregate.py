@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Empty, Length, Time, Weekday, Window
+    from tidegate.types import ClosedWindow, Empty, Length, Time, Value, Weekday, Window
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -37,7 +37,7 @@ class Aggregation:
     size: Window | None
     advance: Window | None
     offset: Length | None
-    session: Length | None
+    session: Length | Value | None
     by: tuple[str, ...]
     aggs: dict[str, Aggregate] = field(default_factory=dict)
     where: tidegate.Expr | str | None = None
@@ -49,6 +49,7 @@ class Aggregation:
     start: Time | None = None
     end: Time | None = None
     step: Length | None = None
+    closed: ClosedWindow | None = None
 
     @property
     def fills(self) -> bool:
@@ -68,6 +69,7 @@ class Aggregation:
             "start": self.start,
             "end": self.end,
             "step": self.step,
+            "closed": self.closed,
         }
         return {
             "on": self.on,

@@ -80,7 +80,7 @@ pub use held::HeldValues;
 pub use inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream, first_rows};
 pub use output::{OutputColumn, OutputValue, OutputValues, Page, Window};
 pub use partners::{PartnerAggregates, aggregate_matches};
-pub use sessions::aggregate_sessions;
+pub use sessions::{SessionGaps, aggregate_sessions};
 pub use slices::calendar::{Calendar, CalendarUnit, ZoneOffsets};
 pub use slices::panes::WindowStep;
 pub use slices::windows::{Slice, Windows};

@@ -16,8 +16,8 @@ use cases::{
 };
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Page, StateBounds, Stream, StreamingAggregate, StreamingSessions, StreamingWindows,
-    Window, Windows, aggregate, aggregate_sessions,
+    Aggregate, Page, SessionGaps, StateBounds, Stream, StreamingAggregate, StreamingSessions,
+    StreamingWindows, Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_sync::{Counter, Stop};
@@ -191,7 +191,8 @@ fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Res
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
     with_input(sources, |streams, aggregates| {
-        aggregate_sessions(streams, KEYS, gap, aggregates, &driver, |_| Ok(()), take)
+        let gaps = SessionGaps::Fixed(gap);
+        aggregate_sessions(streams, KEYS, gaps, aggregates, &driver, |_| Ok(()), take)
             .unwrap()
             .concat()
     })
@@ -275,7 +276,7 @@ proptest! {
     ) {
         let mut expected = run_sessions(&sources, gap, 1);
         expected.sort_by_key(|(end, ((_, key), _))| (*end, *key));
-        let new = |aggregates: &[Aggregate]| StreamingSessions::new(gap, aggregates);
+        let new = |aggregates: &[Aggregate]| StreamingSessions::new(Some(gap), aggregates);
         prop_assert_eq!(go_streaming(&sources, new, threads, &epochs), expected);
     }
 }

@@ -21,6 +21,13 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     if expression::is_expr(ob)? {
         return Err(not_computed(argument, ob));
     }
+    if let Ok(pair) = ob.cast::<PyTuple>() {
+        for item in pair.iter() {
+            if expression::is_expr(&item)? {
+                return Err(not_computed(argument, &item));
+            }
+        }
+    }
     ob.extract::<(String, String)>().map_err(|_| {
         let kind = ob.get_type();
         PyTypeError::new_err(format!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate::Table;
-use tidegate::query::aggregate::Aggregation;
+use tidegate::query::aggregate::{Aggregation, Windows};
 
 /// The types to try for a time column that is untyped in every input. Which of these types fits
 /// depends on the arguments.
@@ -89,6 +89,9 @@ pub(crate) fn of_aggregation(
     let with = |(time, values): (&DataType, Option<DataType>)| {
         let default = |name: &str| match name {
             name if name == query.on => Some(time.clone()),
+            name if matches!(&query.windows, Windows::SessionOf(gap) if gap == name) => {
+                Some(DataType::Int64)
+            }
             name if query.by.iter().any(|key| key.value == name) => None,
             _ => values.clone(),
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::{PyDict, PyMapping, PyString};
 use tidegate::query::aggregate::{
     Aggregation, Design, EmptyWindows, Fill, Fills, RowCounts, SlidingArguments, Weekday,
     WindowTable, Windows, stream_names,
@@ -22,7 +22,7 @@ use crate::arrow::import::UncheckedRows;
 use crate::inputs::arguments::{self, bound, bytes, count, row_count, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
-use crate::inputs::keys::group_keys;
+use crate::inputs::keys::{group_keys, value};
 use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::time::given_time;
 use crate::inputs::untyped;
@@ -620,11 +620,26 @@ impl<'py> Arguments<'_, 'py> {
                          last row; leave one out"
                     ))));
                 }
-                let gap = bound("session", gap)?.ok_or_else(|| no_length("session"))?;
-                Ok(Windows::Session(gap))
+                session(gap)
             }
         }
     }
+}
+
+/// Returns sessions whose gap is a duration, or an expression of the row. A string is an expression
+/// if it begins with a letter, an underscore, a quote or a parenthesis and is not a duration.
+fn session(gap: &Bound<'_, PyAny>) -> PyResult<Windows> {
+    let text = value(gap)?;
+    if let Some(text) = text {
+        let begins_expression = |c: char| c.is_alphabetic() || matches!(c, '_' | '"' | '(');
+        let is_text = gap.is_instance_of::<PyString>();
+        match bound("session", gap) {
+            Ok(Some(gap)) if is_text => return Ok(Windows::Session(gap)),
+            Err(error) if is_text && !text.starts_with(begins_expression) => return Err(error),
+            _ => return Ok(Windows::SessionOf(text)),
+        }
+    }
+    Ok(Windows::Session(bound("session", gap)?.ok_or_else(|| no_length("session"))?))
 }
 
 fn no_length(argument: &str) -> PyErr {

@@ -293,6 +293,12 @@ impl AggregationPlan {
         self.plan.zone.as_deref()
     }
 
+    #[doc = manual!(AggregationPlan.gap_column)]
+    #[getter]
+    fn gap_column(&self) -> Option<&str> {
+        self.plan.gap_column.as_deref()
+    }
+
     #[doc = manual!(AggregationPlan.advice)]
     #[getter]
     fn advice(&self) -> Option<&str> {

@@ -121,6 +121,7 @@ impl RollingQuery {
             windows: None,
             calendar: None,
             zone: None,
+            gap_column: None,
             advice: None,
         };
         Ok(AggregationPlan::new(plan, vec![schema]))

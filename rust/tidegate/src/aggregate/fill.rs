@@ -401,12 +401,14 @@ impl WindowFiller {
     /// Adds the rows of a window, and drops the keys that have no further windows.
     fn add_window(&mut self, window: i64, filled: &mut FilledRows) {
         let (start, end) = self.windows.nth_window(window);
+        let has_times = self.windows.has_window(window);
         let is_asked = (self.limits.0..=self.limits.1).contains(&window);
         self.open.retain(|(_, key)| {
-            // A day that a time zone has skipped contains no times.
+            // A day that a time zone has skipped contains no times. A window that grows until the
+            // end of its block has no longer windows after it.
             let is_there = is_asked
                 && (key.from..=key.until).contains(&window)
-                && (start < end || window == key.window);
+                && (has_times || window == key.window);
             if is_there {
                 filled.starts.push(start);
                 filled.ends.push(end);
@@ -490,7 +492,13 @@ impl WindowFiller {
         let floats = cast(values, &DataType::Float64)?;
         let floats = floats.as_primitive::<Float64Type>();
         let value = |row: u32| floats.is_valid(row as usize).then(|| floats.value(row as usize));
-        let start = |window: i64| self.windows.nth_window(window).0;
+        // Windows that grow have equal starts, so values are interpolated between their ends.
+        let grow = self.windows.grow();
+        let times = if grow { &filled.ends } else { &filled.starts };
+        let time = |window: i64| {
+            let (start, end) = self.windows.nth_window(window);
+            if grow { end } else { start }
+        };
         let on_line = |at: usize| {
             let row = filled.rows[at];
             let before = value(row).filter(|_| !filled.is_ahead[at])?;
@@ -500,8 +508,8 @@ impl WindowFiller {
             let ahead = ahead?;
             let next = ahead.next[row as usize];
             let after = value(next).filter(|_| next != row)?;
-            let [from, to] = [row, next].map(|row| start(ahead.windows[row as usize]));
-            let share = (filled.starts[at] - from) as f64 / (to - from) as f64;
+            let [from, to] = [row, next].map(|row| time(ahead.windows[row as usize]));
+            let share = (times[at] - from) as f64 / (to - from) as f64;
             Some(before + (after - before) * share)
         };
         let found = (0..filled.rows.len()).map(on_line);

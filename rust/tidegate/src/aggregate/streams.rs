@@ -7,6 +7,7 @@ use arrow_buffer::BooleanBuffer;
 use tidegate_operators::aggregate::Stream;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::order::time_order;
+use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
@@ -50,10 +51,20 @@ impl SortedSource {
 
 impl Streams {
     pub(crate) fn new(tables: &[Table], plan: &AggregatePlan, driver: &Driver) -> Result<Self> {
-        let times = tables
-            .iter()
-            .zip(&plan.tables)
-            .map(|(table, of)| time::times(table, of.time, plan.unit));
+        let times = |(table, of): (&Table, &TablePlan)| {
+            let ts = time::times(table, of.time, plan.unit)?;
+            if let Some(gaps) = of.gap_check(&plan.span) {
+                let mut first = 0;
+                for batch in table.batches() {
+                    let own = &ts[first..first + batch.num_rows()];
+                    let checked = gaps.check(batch, own, first as u64);
+                    checked.map_err(|error| error.within(table.name()))?;
+                    first += batch.num_rows();
+                }
+            }
+            Ok(ts)
+        };
+        let times = tables.iter().zip(&plan.tables).map(times);
         Self::of_times(
             tables.iter().zip(times.collect::<Result<Vec<_>>>()?),
             plan.tables.iter(),
@@ -208,6 +219,21 @@ impl Streams {
             Stream { ts: &source.ts, keys: own }
         };
         self.sources.iter().map(stream).collect()
+    }
+
+    /// Returns the gaps of all rows, source by source, if sessions have gaps from a column.
+    pub(crate) fn gaps(&self, plan: &AggregatePlan) -> Result<Option<Vec<i64>>> {
+        let Some(column) = plan.span.gap_column() else { return Ok(None) };
+        let mut gaps = memory::vec(self.table.rows());
+        for source in &self.sources {
+            let mut first = 0;
+            for batch in &self.table.batches()[source.batches.clone()] {
+                let ts = &source.ts[first..first + batch.num_rows()];
+                gaps.extend(column.gaps(batch.column(column.at), ts, first as u64)?);
+                first += batch.num_rows();
+            }
+        }
+        Ok(Some(gaps))
     }
 
     /// For every aggregate, excludes the rows that are not in `counted`. There must be only one

@@ -4,7 +4,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::aggregate::{
-    Page, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
+    Page, SessionGaps, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory::pages::Pages;
@@ -22,6 +22,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
+use crate::query::aggregate::session_gaps::SessionGap;
 use crate::query::aggregate::{Aggregation, Windows, stream_names};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
@@ -261,7 +262,12 @@ impl Aggregation {
                 return Err(Error::bug("windows of rows are not windows of time"));
             }
             (WindowSpan::Sessions(gap), _) => {
-                aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
+                let of_rows = streams.gaps(&plan)?.unwrap_or_default();
+                let gaps = match gap {
+                    SessionGap::Fixed(gap) => SessionGaps::Fixed(*gap),
+                    SessionGap::OfRows(_) => SessionGaps::OfRows(&of_rows),
+                };
+                aggregate_sessions(&sources, key_count, gaps, &aggregates, driver, announce, take)
             }
             (WindowSpan::Windows(windows), None) => {
                 let windows = &windows.clone().that_end(ends.after, ends.upto);

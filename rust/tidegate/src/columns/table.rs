@@ -226,13 +226,27 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
             shown(name)
         ))),
         (None, _) => {
-            let known = known(name, schema.fields().iter().map(|field| field.name().as_str()));
+            // Calls on tables have replaced expressions with the names of columns.
+            let known = match is_expression(name) {
+                true => {
+                    "only calls on tables compute expressions; add a column with these values, \
+                         and give its name"
+                        .to_owned()
+                }
+                false => known(name, schema.fields().iter().map(|field| field.name().as_str())),
+            };
             Err(Error::schema(format!(
                 "{table}: there is no column `{}`, which `{role}` names; {known}",
                 shown(name)
             )))
         }
     }
+}
+
+/// Returns whether a name that no column has looks like an expression over columns.
+fn is_expression(name: &str) -> bool {
+    let is_operator = |c: char| matches!(c, '+' | '*' | '/' | '%' | '(' | ')' | '.');
+    name.contains(is_operator) && name.contains(char::is_alphabetic)
 }
 
 /// The columns of a schema, indexed by name for repeated lookups.

@@ -221,6 +221,8 @@ pub struct AggregationPlan {
     pub calendar: Option<String>,
     /// The time zone of the windows, if they consist of calendar units in a time zone.
     pub zone: Option<String>,
+    /// The column or expression that contains the gaps of sessions, if there is one.
+    pub gap_column: Option<String>,
     /// Advice to the caller if the windows may differ from what the caller expects.
     pub advice: Option<String>,
 }

@@ -233,17 +233,27 @@ impl Windows {
     /// in the order of their starts, then of their ends.
     pub fn last_started(&self, ts: i64) -> i64 {
         let since = i128::from(self.number_of(ts)) - i128::from(self.offset);
-        since.div_euclid(self.advance.into()) as i64
+        let number = since.div_euclid(self.advance.into());
+        match &self.panes {
+            None => number as i64,
+            Some(panes) => ((number + 1) * i128::from(panes.most) - 1) as i64,
+        }
     }
 
     /// Returns the number of the last window that ends at or before a time.
     pub fn last_ended(&self, ts: i64) -> i64 {
+        if let Some(panes) = &self.panes {
+            return self.pane_with(panes, ts).saturating_sub(1);
+        }
         let [number, size, offset] = [self.number_of(ts), self.size, self.offset].map(i128::from);
         (number - size - offset).div_euclid(self.advance.into()) as i64
     }
 
     /// Returns the number of the window with these bounds.
     pub fn number_of_window(&self, start: i64, end: i64) -> i64 {
+        if let Some(panes) = &self.panes {
+            return self.pane_with(panes, end.saturating_sub(1));
+        }
         let mut number = self.last_started(start);
         // Several windows start at the same time if a time zone has skipped days.
         while self.nth_window(number).1 > end {
@@ -255,10 +265,26 @@ impl Windows {
     /// Returns the bounds of the window with this number. Bounds outside the range of 64-bit
     /// integers are clamped to it.
     pub fn nth_window(&self, number: i64) -> (i64, i64) {
+        if let Some(panes) = &self.panes {
+            let limits = (i64::MIN.into(), i64::MAX.into());
+            let clamped = |time: i128| time.clamp(limits.0, limits.1) as i64;
+            let (start, ..) = self.pane(panes, number.into());
+            return (clamped(start), clamped(self.start(i128::from(number) + 1)));
+        }
         let [number, size, advance, offset] =
             [number, self.size, self.advance, self.offset].map(i128::from);
         let start = number * advance + offset;
         (self.clamped(start), self.clamped(start + size))
+    }
+
+    /// Returns whether the window with this number contains any times and differs from the previous
+    /// window.
+    pub fn has_window(&self, number: i64) -> bool {
+        let (start, end) = self.nth_window(number);
+        match self.panes {
+            None => start < end,
+            Some(_) => self.start(number.into()) < self.start(i128::from(number) + 1),
+        }
     }
 
     /// Returns whether any window ends after `after` but no later than `upto`.

@@ -6,6 +6,9 @@
 //! sorted by the end of the session and then by key. Results are not sorted by start, because a
 //! session that begins early may never end.
 //!
+//! If the gap is fixed, a snapshot contains the time of each session's last row. Otherwise, it
+//! contains the end of each session.
+//!
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread assigns all rows to sessions,
@@ -21,10 +24,10 @@ use super::saved::{WindowsState, are_states, saved_words};
 use super::windows::{KeyOrder, StreamingWindows};
 use crate::aggregate::catalog::aggregate::{Aggregate, kind};
 use crate::aggregate::folds::epochs::lane::{Lane, Task};
-use crate::aggregate::inputs::columns::Stream;
+use crate::aggregate::inputs::columns::{Stream, first_rows};
 use crate::aggregate::inputs::places::MergedRows;
 use crate::aggregate::output::{Page, Window};
-use crate::aggregate::sessions::{PAGE_ROWS, extends};
+use crate::aggregate::sessions::{PAGE_ROWS, SessionGaps};
 use crate::aggregate::states::words::StateBounds;
 use crate::driver::{Driver, Stopped};
 
@@ -34,7 +37,8 @@ const NONE: u32 = 0;
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     start: i64,
-    last: i64,
+    /// The end, unless further rows arrive.
+    end: i64,
     key: u32,
     /// The number of sessions that began before this one.
     number: u64,
@@ -54,7 +58,7 @@ struct Session {
 ///
 /// let driver = Driver::new(1, Stop::default());
 /// let count = [Aggregate::Count(vec![None])];
-/// let mut sessions = StreamingSessions::new(5, &count);
+/// let mut sessions = StreamingSessions::new(Some(5), &count);
 /// let order = KeyOrder { keys: &[0], ranks: &[0] };
 /// sessions.add(&[Stream { ts: &[0, 3], keys: None }], 1, &[0], &count, &driver)?;
 /// // A row at 7 would extend the session; one at 8 would not.
@@ -66,7 +70,10 @@ struct Session {
 /// # Ok::<(), Stopped>(())
 /// ```
 pub struct StreamingSessions {
-    gap: i64,
+    /// The gap of all rows, or `None` if each row has its own gap.
+    gap: Option<i64>,
+    /// The gaps of the rows that are added next, source by source, unless the gap is fixed.
+    gaps: Vec<i64>,
     lanes: Vec<Box<dyn Lane>>,
     /// The sessions, indexed by the numbers that lanes use for the partials of the only source. The
     /// first entry is a placeholder.
@@ -84,12 +91,14 @@ pub struct StreamingSessions {
 }
 
 impl StreamingSessions {
-    /// Creates sessions that end `gap` after their last row. Only the functions in `aggregates` are
-    /// used, not their columns.
-    pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
-        assert!(gap > 0, "the gap of a session must be positive");
+    /// Creates sessions that end `gap` after their last row. If `gap` is `None`, each row has its
+    /// own gap, which [`set_gaps`](StreamingWindows::set_gaps) provides. Only the functions in
+    /// `aggregates` are used, not their columns.
+    pub fn new(gap: Option<i64>, aggregates: &[Aggregate<'_>]) -> Self {
+        assert!(gap.is_none_or(|gap| gap > 0), "the gap of a session must be positive");
         StreamingSessions {
             gap,
+            gaps: Vec::new(),
             lanes: aggregates.iter().map(|aggregate| kind(aggregate, &[], &[]).lane(1)).collect(),
             sessions: vec![Session::default()],
             free: Vec::new(),
@@ -101,19 +110,19 @@ impl StreamingSessions {
         }
     }
 
-    /// Assigns rows, which must be in merged order, to sessions.
-    fn find(&mut self, rows: Stream<'_>) {
+    /// Assigns rows, which must be in merged order, to sessions. `ends` contains the time until
+    /// which each row keeps its session open.
+    fn find(&mut self, rows: Stream<'_>, ends: &[i64]) {
         self.session_of.clear();
-        for (row, &ts) in rows.ts.iter().enumerate() {
+        for (row, (&ts, &end)) in rows.ts.iter().zip(ends).enumerate() {
             let key = rows.keys.map_or(0, |keys| keys[row]);
             let known = self.of_key[key as usize];
-            let session = if known != NONE
-                && extends(ts, self.sessions[known as usize].last, self.gap)
-            {
-                self.sessions[known as usize].last = ts;
+            let session = if known != NONE && ts < self.sessions[known as usize].end {
+                let session = &mut self.sessions[known as usize];
+                session.end = session.end.max(end);
                 known
             } else {
-                self.begin(Session { start: ts, last: ts, key, number: self.begun, is_kept: true })
+                self.begin(Session { start: ts, end, key, number: self.begun, is_kept: true })
             };
             self.session_of.push(session);
         }
@@ -127,7 +136,7 @@ impl StreamingSessions {
             None => self.sessions.push(session),
         }
         self.of_key[session.key as usize] = place;
-        self.ends.push(Reverse((session.last + self.gap, place)));
+        self.ends.push(Reverse((session.end, place)));
         place
     }
 
@@ -137,8 +146,7 @@ impl StreamingSessions {
             && end <= ts
         {
             self.ends.pop();
-            let Session { last, key, .. } = self.sessions[place as usize];
-            let now = last + self.gap;
+            let Session { end: now, key, .. } = self.sessions[place as usize];
             if now > end {
                 self.ends.push(Reverse((now, place)));
                 continue;
@@ -187,6 +195,10 @@ impl StreamingSessions {
 }
 
 impl StreamingWindows for StreamingSessions {
+    fn set_gaps(&mut self, gaps: Vec<i64>) {
+        self.gaps = gaps;
+    }
+
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -197,7 +209,10 @@ impl StreamingWindows for StreamingSessions {
     ) -> Result<(), Stopped> {
         self.of_key.resize(keys.max(self.of_key.len()), NONE);
         let merged = MergedRows::new(rows, driver)?;
-        self.find(merged.stream());
+        let gaps = std::mem::take(&mut self.gaps);
+        let gaps = self.gap.map_or(SessionGaps::OfRows(&gaps), SessionGaps::Fixed);
+        let ends = gaps.ends(&merged, &self::first_rows(rows));
+        self.find(merged.stream(), &ends);
         let kinds: Vec<_> =
             aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
         let tasks = self.lanes.iter_mut().zip(&kinds);
@@ -280,17 +295,24 @@ impl StreamingWindows for StreamingSessions {
             let of_lane = lane.saved_words();
             kept.iter().for_each(|&(place, _)| words.extend(&state(place)[..of_lane]));
         }
-        let sessions =
-            kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
+        let gap = self.gap.unwrap_or(0);
+        let session = |(_, session): &(u32, Session)| {
+            let Session { start, end, key, .. } = *session;
+            (start, end - gap, key)
+        };
+        let sessions = kept.iter().map(session).collect();
         WindowsState { sessions, words, ..WindowsState::default() }
     }
 
     fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool {
         let states = saved.sessions.len() * saved_words(&self.lanes);
-        let is_session = |&(start, last, _): &(i64, i64, u32)| {
-            start <= last
-                && last.checked_add(self.gap).is_some()
-                && bounds.next.is_none_or(|next| last <= next)
+        let is_session = |&(start, until, _): &(i64, i64, u32)| match self.gap {
+            Some(gap) => {
+                start <= until
+                    && until.checked_add(gap).is_some()
+                    && bounds.next.is_none_or(|next| until <= next)
+            }
+            None => start < until && bounds.next.is_none_or(|next| start <= next),
         };
         let keys: HashSet<u32> = saved.sessions.iter().map(|&(.., key)| key).collect();
         let is_sound = saved.sessions.iter().all(is_session)
@@ -307,8 +329,10 @@ impl StreamingWindows for StreamingSessions {
         let count = sessions.len();
         let keys = sessions.iter().map(|&(_, _, key)| key as usize + 1).max().unwrap_or(0);
         self.of_key.resize(keys, NONE);
-        for (start, last, key) in sessions {
-            self.begin(Session { start, last, key, number: self.begun, is_kept: true });
+        let gap = self.gap.unwrap_or(0);
+        for (start, until, key) in sessions {
+            let (end, number) = (until + gap, self.begun);
+            self.begin(Session { start, end, key, number, is_kept: true });
         }
         let mut words = words.into_iter();
         self.lanes.iter_mut().for_each(|lane| lane.restore(&[count], &[], &mut words));

@@ -20,6 +20,10 @@ pub struct KeyOrder<'a> {
 
 /// Aggregation windows of any kind over rows that arrive epoch by epoch.
 pub trait StreamingWindows: fmt::Debug + Send {
+    /// Sets the gaps of the rows that are added next, source by source. Only sessions whose rows
+    /// have different gaps use these.
+    fn set_gaps(&mut self, _gaps: Vec<i64>) {}
+
     /// Adds the rows in an epoch. Each source's new rows must follow its earlier rows. In
     /// merged order, no row may precede a row from an earlier epoch. Keys must be less than `keys`.
     /// Functions that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.

@@ -21,7 +21,7 @@ pub(crate) struct InputPlan {
 }
 
 /// A column that functions read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ReadColumn {
     /// A column of the table, by its position.
     Stored(usize),
@@ -91,7 +91,7 @@ pub(crate) fn input(
         let at = names.column(table, name, role)?;
         Ok((schema.field(at).clone(), ReadColumn::Stored(at)))
     };
-    if !matches!(role, "aggs" | "on" | "by") || names.has(text) || is_plain(text) {
+    if !matches!(role, "aggs" | "on" | "by" | "session") || names.has(text) || is_plain(text) {
         return stored(text);
     }
     let parsed = match (role, table) {

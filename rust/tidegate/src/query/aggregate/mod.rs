@@ -6,6 +6,7 @@ pub(crate) mod inputs;
 pub(crate) mod listed;
 pub(crate) mod plan;
 pub(crate) mod row_counts;
+pub(crate) mod session_gaps;
 pub(crate) mod udf;
 pub(crate) mod user;
 pub(crate) mod value_types;
@@ -392,6 +393,7 @@ impl Aggregation {
             windows: plan.result_windows(),
             calendar: plan.described.calendar.is_some().then_some(plan.described.identity),
             zone: plan.described.zone,
+            gap_column: plan.span.gap_column().map(|gap| gap.name().to_owned()),
             advice: self.advice(schemas)?,
         })
     }

@@ -13,6 +13,7 @@ use super::group_key::GroupKey;
 use super::inputs::{InputPlan, in_table, input};
 use super::listed::WindowList;
 use super::row_counts::RowCounts;
+use super::session_gaps::{GapCheck, GapColumn, SessionGap};
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::windows::{DescribedWindows, positive};
 use super::{Aggregate, Aggregation, Design, Function, OwnInterval, Takes, own_interval_refused};
@@ -68,8 +69,8 @@ impl AggregatePlan {
 #[derive(Clone, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
-    /// Sessions. A session ends this long after its last row.
-    Sessions(i64),
+    /// Sessions. A session ends when the gaps of all its rows have passed.
+    Sessions(SessionGap),
     /// Row-based windows over the rows of each key.
     Rows(RowCounts),
     /// Windows that are listed in a table.
@@ -85,6 +86,14 @@ impl WindowSpan {
         }
     }
 
+    /// Returns the column that contains the gaps of sessions, if there is one.
+    pub(crate) fn gap_column(&self) -> Option<&GapColumn> {
+        match self {
+            WindowSpan::Sessions(SessionGap::OfRows(column)) => Some(column),
+            _ => None,
+        }
+    }
+
     /// Returns whether the bounds of all windows that contain any of these times fit in 64 bits.
     pub(crate) fn fits_all(&self, ts: &[i64]) -> bool {
         let ends = [ts.iter().min(), ts.iter().max()];
@@ -95,7 +104,9 @@ impl WindowSpan {
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts.saturating_sub(windows.behind()), ts),
-            WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
+            WindowSpan::Sessions(SessionGap::Fixed(gap)) => ts.checked_add(*gap).is_some(),
+            // `GapColumn` checks the ends of such sessions.
+            WindowSpan::Sessions(SessionGap::OfRows(_)) => true,
             WindowSpan::Rows(_) | WindowSpan::Listed(_) => true,
         }
     }
@@ -184,23 +195,17 @@ impl AggregatePlan {
         let fields: Vec<&Field> =
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = unit_of(query, tables, &fields)?;
-        let mut names: Vec<(&str, &'static str)> = Vec::new();
-        let mut known = HashSet::new();
-        let of_aggregates = query
-            .aggregates
-            .iter()
-            .flat_map(|aggregate| aggregate.columns.iter().map(|name| (&**name, "aggs")));
-        for (name, role) in query.by.iter().map(|key| (&*key.value, "by")).chain(of_aggregates) {
-            if known.insert(name) {
-                names.push((name, role));
-            }
-        }
+        let names = read_names(query);
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
         let by = query.by.iter().map(|key| KeyColumn::of_group(of_read[&*key.value], &read));
         let by = by.collect::<Result<Vec<_>>>()?;
-        let (span, described) = span(query, unit, &fields, &key_fields(query, &read, &by))?;
+        let gap = |text: &str| {
+            let at = of_read[text];
+            GapColumn::new(at, read.field(at), unit)
+        };
+        let (span, described) = span(query, unit, &fields, &key_fields(query, &read, &by), gap)?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -322,9 +327,7 @@ impl AggregatePlan {
                      {unit}{growing}"
                 )
             }
-            WindowSpan::Sessions(gap) => {
-                format!("sessions that end {gap} ({unit}) after their last row")
-            }
+            WindowSpan::Sessions(gap) => gap.describe(self.unit),
             WindowSpan::Listed(list) => {
                 let keys: Vec<&str> = list
                     .keys
@@ -478,6 +481,7 @@ fn span(
     unit: Unit,
     fields: &[&Field],
     keys: &[Field],
+    gap_column: impl Fn(&str) -> Result<GapColumn>,
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
@@ -493,9 +497,14 @@ fn span(
         }
         super::Windows::Session(gap) if query.algorithm.is_none() => {
             let described = DescribedWindows::new(&query.windows, None);
-            Ok((WindowSpan::Sessions(positive("session", *gap, unit)?), described))
+            let gap = SessionGap::Fixed(positive("session", *gap, unit)?);
+            Ok((WindowSpan::Sessions(gap), described))
         }
-        super::Windows::Session(_) => Err(Error::argument(
+        super::Windows::SessionOf(gap) if query.algorithm.is_none() => {
+            let described = DescribedWindows::new(&query.windows, None);
+            Ok((WindowSpan::Sessions(SessionGap::OfRows(gap_column(gap)?)), described))
+        }
+        super::Windows::Session(_) | super::Windows::SessionOf(_) => Err(Error::argument(
             "algorithm: sessions have their own algorithm; omit this argument, \
              or choose windows with a size",
         )),
@@ -524,7 +533,7 @@ fn fill_plan(
     on: (&Field, Unit),
 ) -> Result<Option<FillPlan>> {
     let Some(empty) = &query.empty else { return Ok(None) };
-    if matches!(query.windows, super::Windows::Session(_)) {
+    if matches!(query.windows, super::Windows::Session(_) | super::Windows::SessionOf(_)) {
         return Err(Error::argument(
             "empty cannot be combined with session, because sessions always have rows; leave one out",
         ));
@@ -541,18 +550,26 @@ fn fill_plan(
              have rows; leave empty out, or give size as a duration",
         ));
     }
-    if matches!(&query.windows, super::Windows::Sliding(sliding) if sliding.step.is_some()) {
-        return Err(Error::argument(
-            "empty cannot be combined with step, because windows that grow have rows from the first \
-             row of their key on; leave one out",
-        ));
-    }
     let fields = &schema.fields()[2 + query.by.len()..];
     let mut outputs = Vec::with_capacity(functions.outputs.len());
     for OutputPlan { name, function, .. } in &functions.outputs {
         outputs.push((&**name, matches!(function, Function::Count | Function::CountDistinct)));
     }
     empty.plan(&outputs, fields, on).map(Some)
+}
+
+/// Returns the names and expressions that are read, each once, with the argument that contains it.
+fn read_names(query: &Aggregation) -> Vec<(&str, &'static str)> {
+    let of_keys = query.by.iter().map(|key| (&*key.value, "by"));
+    let gap = match &query.windows {
+        super::Windows::SessionOf(gap) => Some((&**gap, "session")),
+        _ => None,
+    };
+    let columns = query.aggregates.iter().flat_map(|aggregate| &aggregate.columns);
+    let of_aggregates = columns.map(|name| (&**name, "aggs"));
+    let mut known = HashSet::new();
+    let every = of_keys.chain(gap).chain(of_aggregates);
+    every.filter(|(name, _)| known.insert(*name)).collect()
 }
 
 /// Returns the columns that are read. Each type can hold the values from all tables.
@@ -856,6 +873,12 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
 }
 
 impl TablePlan {
+    /// Returns the check of the rows' gaps, if sessions have gaps from a column.
+    pub(crate) fn gap_check<'a>(&'a self, span: &'a WindowSpan) -> Option<GapCheck<'a>> {
+        let gap = span.gap_column()?;
+        Some(GapCheck { gap, read: &self.inputs.read[gap.at], rows: self.rows.as_ref() })
+    }
+
     /// Returns all columns that are read from the table.
     pub(crate) fn every(&self) -> Vec<usize> {
         let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Origin::Left));

@@ -59,6 +59,7 @@ use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::aggregate::plan::{AggregatePlan, WindowSpan, design};
+use crate::query::aggregate::session_gaps::SessionGap;
 use crate::query::aggregate::{Aggregation, Design};
 use crate::query::published::{multiway_design, streaming_aggregate_by};
 use crate::{Error, Result};
@@ -214,7 +215,7 @@ fn aggregation(
         schema: schema.clone(),
         given: None,
         width: None,
-        counted: Some(CountedWindows { span: whole.span, rows: whole.tables[0].rows.clone() }),
+        counted: Some(CountedWindows::new(whole)),
     };
     let faults = Faults::default();
     let plan = of_schema(&schema.project(&read)?)?.noting(&faults);
@@ -386,6 +387,9 @@ impl AggregateTactic {
         let columns = Columns::new(&streams, &self.plan.functions, Extent::Stream(&codes), driver)?;
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
+        if let Some(gaps) = streams.gaps(&self.plan)? {
+            self.windows.set_gaps(gaps);
+        }
         self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), driver)?;
         self.tidy(common, charges)
     }
@@ -538,7 +542,13 @@ fn streaming_windows(
             None => StreamingAggregate::new(windows.clone(), sources, aggregates),
             Some(design) => streaming_aggregate_by(design, windows.clone(), sources, aggregates),
         }),
-        WindowSpan::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
+        WindowSpan::Sessions(gap) => {
+            let fixed = match gap {
+                SessionGap::Fixed(gap) => Some(*gap),
+                SessionGap::OfRows(_) => None,
+            };
+            Box::new(StreamingSessions::new(fixed, aggregates))
+        }
         WindowSpan::Rows(_) | WindowSpan::Listed(_) => {
             return Err(Error::bug("these windows keep rows instead of states"));
         }

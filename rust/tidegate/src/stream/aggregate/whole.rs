@@ -9,8 +9,8 @@
 //! A poll that completes a window takes time proportional to the number of kept rows, in addition
 //! to the time for the window itself. Each epoch contains at least as many rows as are kept. For
 //! sessions, all rows since the start of the oldest open session are kept, regardless of their
-//! keys. If that session is longer than the gap, each advance of the watermark takes time
-//! proportional to the number of kept rows.
+//! keys. If that session is longer than the gap, or if gaps are read from a column, each advance of
+//! the watermark takes time proportional to the number of kept rows.
 
 use std::sync::Arc;
 
@@ -329,7 +329,7 @@ impl WindowJob {
             (None, ..) => false,
             (_, None, _) => true,
             (Some(first), Some(now), WindowSpan::Sessions(gap)) => {
-                first.saturating_add(*gap) <= now
+                first.saturating_add(gap.least()) <= now
             }
             (Some(_), Some(_), WindowSpan::Rows(_)) => false,
             (Some(first), Some(now), WindowSpan::Listed(windows)) => {

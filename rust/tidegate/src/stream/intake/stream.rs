@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 
-use crate::columns::expression::{Origin, Predicate};
+use crate::columns::expression::Predicate;
 use crate::columns::metadata::check_extensions;
 use crate::columns::row_ends::Width;
 use crate::columns::time::Unit;
 use crate::columns::type_name::TypeName;
-use crate::query::aggregate::plan::WindowSpan;
+use crate::query::aggregate::inputs::ReadColumn;
+use crate::query::aggregate::plan::{AggregatePlan, TablePlan, WindowSpan};
+use crate::query::aggregate::session_gaps::{GapCheck, is_counted};
 use crate::{Error, Result};
 
 /// The description that all sources of a stream share.
@@ -37,21 +39,31 @@ pub(crate) struct Stream {
 /// The windows of an aggregation, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct CountedWindows {
-    pub(crate) span: WindowSpan,
-    pub(crate) rows: Option<Predicate>,
+    span: WindowSpan,
+    rows: Option<Predicate>,
+    /// The column from which the gaps of sessions are read.
+    gaps: Option<ReadColumn>,
 }
 
 impl CountedWindows {
+    /// Returns the windows of a plan for one stream.
+    pub(crate) fn new(plan: AggregatePlan) -> Self {
+        let AggregatePlan { span, mut tables, .. } = plan;
+        let TablePlan { rows, mut inputs, .. } = tables.swap_remove(0);
+        let gaps = span.gap_column().map(|gap| inputs.read.swap_remove(gap.at));
+        CountedWindows { span, rows, gaps }
+    }
+
     /// Returns whether a row belongs to a window. A row belongs to no window if the condition
     /// cannot be computed for it.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
-        let Some(rows) = &self.rows else { return true };
-        let columns: Vec<ArrayRef> = rows
-            .columns(Origin::Row)
-            .iter()
-            .map(|&column| batch.column(column).slice(row, 1))
-            .collect();
-        rows.evaluate(&columns, &[], 1).is_ok_and(|holds| holds.value(0))
+        self.rows.as_ref().is_none_or(|rows| is_counted(rows, &batch.slice(row, 1)))
+    }
+
+    /// Returns the check of the rows' gaps, if sessions have gaps from a column.
+    fn gap_check(&self) -> Option<GapCheck<'_>> {
+        let (gap, read) = (self.span.gap_column()?, self.gaps.as_ref()?);
+        Some(GapCheck { gap, read, rows: self.rows.as_ref() })
     }
 }
 
@@ -62,7 +74,7 @@ impl Stream {
     }
 
     /// Rejects rows whose windows start or end outside the 64-bit range, because results could not
-    /// represent these bounds. `first` is the position of the batch's first row in its source.
+    /// represent these bounds. Also rejects rows whose gap is not valid. `first` is the position of the batch's first row in its source.
     pub(super) fn check_windows(
         &self,
         name: &str,
@@ -71,6 +83,9 @@ impl Stream {
         first: u64,
     ) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
+        if let Some(gaps) = counted.gap_check() {
+            return gaps.check(batch, ts, first).map_err(|error| error.within(name));
+        }
         if counted.span.fits_all(ts) {
             return Ok(());
         }
