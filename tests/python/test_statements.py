@@ -86,8 +86,8 @@ def test_the_time_column_of_a_merge_is_ts_by_default():
 def test_how_to_answers_as_many_questions_as_it_says():
     text = (ROOT / "docs" / "how-to.md").read_text("utf-8")
     answers = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
-    assert "This page answers forty-six common questions" in text
-    assert len(answers) == 46
+    assert "This page answers forty-seven common questions" in text
+    assert len(answers) == 47
     assert [answer.partition("\n")[0] for answer in answers if "\n>>> " not in answer] == []
 
 

@@ -93,6 +93,7 @@ impl Counted {
             function: self.function.clone(),
             columns: columns.map(str::to_owned).collect(),
             predicate: self.condition.map(parsed),
+            interval: None,
         }
     }
 

@@ -90,6 +90,7 @@ fn partners_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>)
         function,
         columns: column.into_iter().map(str::to_owned).collect(),
         predicate: None,
+        interval: None,
     });
     let join = PartnerJoin::Overlap(query.overlap_join(options));
     let how = if keeps_all { How::Left } else { How::Inner };
