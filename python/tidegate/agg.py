@@ -22,8 +22,8 @@ SQL text:
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'value': 180.0, 'most': 10.0}
 
-In `tidegate.interval_join`, each function can have its own interval. The arguments `lower`,
-`upper`, `closed` and `prevailing` of a function replace those of the call:
+In `tidegate.interval_join`, each function can have its own interval. A function's `lower`, `upper`,
+`closed` and `prevailing` arguments override those of the call:
 
     >>> quotes = pa.table({"ts": [0, 4, 6, 7], "bid": [1.0, 2.0, 3.0, 4.0]})
     >>> tg.interval_join(
@@ -260,7 +260,7 @@ def count(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
@@ -284,7 +284,7 @@ def sum(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
@@ -307,7 +307,7 @@ def mean(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("mean", column, where, **interval)
 
@@ -325,7 +325,7 @@ def min(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("min", column, where, **interval)
 
@@ -343,7 +343,7 @@ def max(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("max", column, where, **interval)
 
@@ -367,7 +367,7 @@ def first(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
@@ -397,7 +397,7 @@ def last(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
@@ -422,7 +422,7 @@ def var(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("var", column, where, **interval)
 
@@ -437,7 +437,7 @@ def std(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("std", column, where, **interval)
 
@@ -461,7 +461,7 @@ def weighted_mean(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "size": [2, 1]})
@@ -489,7 +489,7 @@ def time_weighted_mean(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> quotes = pa.table({"ts": [0, 8], "bid": [10.0, 20.0]})
@@ -521,7 +521,7 @@ def ewm_mean(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> trades = pa.table({"ts": [0, 10], "price": [4.0, 1.0]})
@@ -548,7 +548,7 @@ def arg_min(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "venue": ["N", "Q"]})
@@ -573,7 +573,7 @@ def arg_max(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("arg_max", column, where, by, **interval)
 
@@ -595,7 +595,7 @@ def covar(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("covar", column, where, other, **interval)
 
@@ -618,7 +618,7 @@ def corr(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "y": [6.0, 4.0, 2.0]})
@@ -642,7 +642,7 @@ def median(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 9, 2, 3]})
@@ -675,7 +675,7 @@ def quantile(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "ms": [10, 90, 20, 30]})
@@ -708,7 +708,7 @@ def count_distinct(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("count_distinct", column, where, **interval)
 
@@ -725,7 +725,7 @@ def collect(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 7], "x": ["a", None, "c"]})
@@ -758,7 +758,7 @@ def top(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2, 3], "venue": ["N", "Q", "B"], "size": [10, 30, 20]})
@@ -797,7 +797,7 @@ def udf(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
 
     Raises:
         TypeError: `returns` is not an Arrow type, or `function` is not callable.
@@ -836,7 +836,7 @@ def product(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("product", column, where, **interval)
 
@@ -851,7 +851,7 @@ def any(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("any", column, where, **interval)
 
@@ -866,7 +866,7 @@ def all(
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
         **interval: The function's own interval in `interval_join`: `lower`, `upper`, `closed` and
-            `prevailing`. Arguments that are left out are those of the call.
+            `prevailing`. Arguments that are left out are inherited from the call.
     """
     return _aggregate("all", column, where, **interval)
 

@@ -171,25 +171,25 @@ def test_rolling_windows_and_times_are_computed() -> None:
             lambda t: tg.IntervalJoin(
                 t.schema, t.schema, on="t", by=tg.row.sym.upper(), lower=0, upper=0
             ),
-            "by: only calls on tables compute `upper\\(row.sym\\)`; add a column",
+            "by: only calls on tables accept an expression such as `upper\\(row.sym\\)`; add a column",
         ),
         (
             lambda t: tg.IntervalJoin(
                 t.schema, t.schema, on=(tg.left.t + 1, "t"), lower=0, upper=0
             ),
-            r"on: only calls on tables compute `left.t \+ 1`; add a column",
+            r"on: only calls on tables accept an expression such as `left.t \+ 1`; add a column",
         ),
         (
             lambda t: tg.IntervalJoin(t.schema, t.schema, on="t", by="x * 2", lower=0, upper=0),
-            "there is no column `x \\* 2`, which `by` names; only calls on tables compute expr",
+            "there is no column `x \\* 2`, which `by` names; only calls on tables accept expr",
         ),
         (
             lambda t: tg.Aggregate(t.schema, on=tg.row.t + 1, size=9, aggs=SUMS),
-            r"on: only calls on tables compute `row.t \+ 1`; add a column",
+            r"on: only calls on tables accept an expression such as `row.t \+ 1`; add a column",
         ),
         (
             lambda t: tg.Rolling(t.schema, on="t + 1", size=9, aggs=SUMS),
-            "there is no column `t \\+ 1`, which `on` names; only calls on tables compute expr",
+            "there is no column `t \\+ 1`, which `on` names; only calls on tables accept expr",
         ),
         (lambda _: tg.row["a"][0], "expects the name of a field"),
         (lambda _: (tg.row.a + 1)["b"], "only columns and their fields have fields"),

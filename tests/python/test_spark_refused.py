@@ -321,11 +321,11 @@ COMPUTED = {"on": "id + 1", "size": 5, "aggs": {"n": agg.count()}}
         ),
         (
             lambda df: tidegate.spark.rolling(df, **COMPUTED | {"on": tidegate.row.id + 1}),
-            r"on: only calls on local tables compute `row.id \+ 1`; add a column",
+            r"on: only calls on local tables accept `row.id \+ 1`; add a column",
         ),
         (
             lambda df: tidegate.spark.interval_join(df, df, **Q, by=[(tidegate.left.id, "id")]),
-            "by: only calls on local tables compute `left.id`; add a column",
+            "by: only calls on local tables accept `left.id`; add a column",
         ),
         (
             lambda df: tidegate.spark.overlap_join(df, df, on=("id", "id + 1")),

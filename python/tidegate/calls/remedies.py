@@ -29,7 +29,7 @@ def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> E
     if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
         return SchemaError(message)
     if isinstance(error, SchemaError) and ", which `session` names" in text:
-        return SchemaError(f"{text}; a duration has a number and a unit, as in '30m'")
+        return SchemaError(f"{text}; a duration consists of a number and a unit, as in '30m'")
     if found := OF_LEFT.search(text):
         message = f"{text}; functions in `aggs` read columns of the matching right rows"
         message += f", and columns of the left side such as `{found[1]}` are in the result anyway"
@@ -71,8 +71,12 @@ def _of_type(
         elif expected == kind == "str":
             wanted = "a string"
         if given == "Expr" and expected == "str":
-            message = f"{option.name}: only calls on tables compute `{value}`; add a column with "
-            return TypeError(f"{message}these values to the rows, and give its name")
+            message = (
+                f"{option.name}: only calls on tables accept an expression such as `{value}`; "
+            )
+            return TypeError(
+                f"{message}add a column with these values to the rows, and pass its name"
+            )
         if wanted:
             return TypeError(f"{option.name}: expected {wanted}, got {value!r:.80}")
     return None

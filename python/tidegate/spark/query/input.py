@@ -65,7 +65,7 @@ def check_stored(argument: str, given: object, frames: Sequence[DataFrame]) -> N
     names = {name for frame in frames for name in frame.columns}
     for one in _flat(given):
         if isinstance(one, tidegate.Expr):
-            message = f"{argument}: only calls on local tables compute `{one}`; add a column with "
+            message = f"{argument}: only calls on local tables accept `{one}`; add a column with "
             message += "these values, as in frame.withColumn('computed', ...) with "
             message += f"{argument}='computed'"
             raise TypeError(message)

@@ -2,7 +2,7 @@
 //!
 //! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends the
 //! window to `gap` after the row's time, unless the window already ends later. The gap is either
-//! fixed, or different for each row. The rows from all sources are put in merged order. A single
+//! fixed, or different for each row. Rows from all sources are merged in order of time. A single
 //! pass over the rows then finds each row's session. Each function then adds the rows in
 //! that order, as it does for rows that arrive epoch by epoch. The cost is O(n log n) for several
 //! sources and O(n) for one. The functions are divided among threads.
@@ -47,7 +47,7 @@ struct Session {
 }
 
 /// Aggregates rows like [`aggregate`](super::aggregate), but over sessions. A session ends when the
-/// gaps of all its rows have passed.
+/// gaps of all its rows have elapsed.
 ///
 /// In this example, rows that are less than 5 apart are in the same session:
 ///

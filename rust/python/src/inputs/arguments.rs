@@ -39,8 +39,8 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
 /// Returns the error for an expression that only calls on tables can compute.
 fn not_computed(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "{argument}: only calls on tables compute `{ob}`; add a column with these values to the \
-         rows, and give its name"
+        "{argument}: only calls on tables accept an expression such as `{ob}`; add a column \
+         with these values to the rows, and pass its name"
     ))
 }
 

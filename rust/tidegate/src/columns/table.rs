@@ -228,11 +228,9 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
         (None, _) => {
             // Calls on tables have replaced expressions with the names of columns.
             let known = match is_expression(name) {
-                true => {
-                    "only calls on tables compute expressions; add a column with these values, \
-                         and give its name"
-                        .to_owned()
-                }
+                true => "only calls on tables accept expressions; add a column with these values, \
+                         and pass its name"
+                    .to_owned(),
                 false => known(name, schema.fields().iter().map(|field| field.name().as_str())),
             };
             Err(Error::schema(format!(

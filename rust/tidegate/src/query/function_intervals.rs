@@ -23,7 +23,7 @@ pub(crate) struct FunctionIntervals {
     of_functions: Vec<usize>,
 }
 
-/// An interval that some functions have in place of the join's interval.
+/// An interval that some functions use instead of the join's interval.
 #[derive(Clone, Debug)]
 struct OtherInterval {
     ends: FunctionEnds,

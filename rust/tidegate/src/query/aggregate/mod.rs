@@ -128,15 +128,15 @@ pub struct Aggregate {
     pub interval: Option<OwnInterval>,
 }
 
-/// The interval of one function in an interval join. Settings that are `None` are those of the
-/// join.
+/// The interval of one function in an interval join. Settings that are `None` are
+/// inherited from the join.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnInterval {
     /// The distance from the left time to the start of the interval; `Some(None)` for no bound.
     pub lower: Option<Option<Bound>>,
     /// The distance from the left time to the end of the interval; `Some(None)` for no bound.
     pub upper: Option<Option<Bound>>,
-    /// The ends that belong to the interval.
+    /// Which ends the interval includes.
     pub closed: Option<Closed>,
     /// Whether the last right row with the same key before the interval is also a partner.
     pub with_prevailing: Option<bool>,

@@ -69,7 +69,7 @@ impl AggregatePlan {
 #[derive(Clone, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
-    /// Sessions. A session ends when the gaps of all its rows have passed.
+    /// Sessions. A session ends when the gaps of all its rows have elapsed.
     Sessions(SessionGap),
     /// Row-based windows over the rows of each key.
     Rows(RowCounts),

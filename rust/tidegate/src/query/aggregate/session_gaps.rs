@@ -54,7 +54,7 @@ pub(crate) struct GapColumn {
     pub(crate) at: usize,
     name: String,
     data_type: DataType,
-    /// The number of nanoseconds per unit of a duration. `None` means integers in the unit of the
+    /// The length of the durations' unit in nanoseconds. `None` means integers in the unit of the
     /// times.
     duration: Option<i64>,
     unit: Unit,

@@ -24,7 +24,7 @@ pub enum Windows {
     /// Session windows, separately for each key. A session starts with a row and ends this long
     /// after its last row.
     Session(Bound),
-    /// Like `Session`, but each row has its own gap, which is a column or an SQL expression.
+    /// Like `Session`, but each row has its own gap, given by a column or an SQL expression.
     SessionOf(String),
     /// Row-based windows over the rows of each key.
     Rows(RowCounts),
