@@ -212,7 +212,49 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "integers beside times": (
         lambda: tg.asof_join(LEFT, ZONED, on="ts"),
         tg.SchemaError,
-        ["integers and timestamps cannot be compared", "left `ts` is int64", "unit='ms', utc=True"],
+        ["integers and timestamps cannot be compared", "left `ts` is int64", "pass unit='ms'"],
+    ),
+    "integers beside times in an operator": (
+        lambda: tg.AsofJoin(LEFT.schema, ZONED.schema, on="ts"),
+        tg.SchemaError,
+        ["integers and timestamps cannot be compared", "unit='ms', utc=True"],
+    ),
+    "a duration beside integers": (
+        lambda: tg.aggregate(LEFT, on="ts", size="5s", **COUNT),
+        tg.SchemaError,
+        ["size is a duration, but", "or pass unit='ms' if the integers count milliseconds"],
+    ),
+    "the default time column of a merge": (
+        lambda: tg.merge([RIGHT.rename_columns(["time", "k", "bid"])]),
+        tg.SchemaError,
+        ["no column `ts`, the default of `on`; it has `time`", "as in on='time'"],
+    ),
+    "the default time column of an operator": (
+        lambda: tg.Merge(pa.schema({"v": pa.int64(), "tss": pa.int64()})),
+        tg.SchemaError,
+        ["no column `ts`, the default of `on`; it has `v`, `tss`", "as in on='tss'"],
+    ),
+    "a time column of a merge that was given": (
+        lambda: tg.merge([RIGHT.rename_columns(["time", "k", "bid"])], on="ts"),
+        tg.SchemaError,
+        ["no column `ts`, which `on` names"],
+    ),
+    "a repeated column of a pandas frame": (
+        lambda: tg.asof_join(LEFT, pd.DataFrame([[1, 2]], columns=["ts", "ts"]), on="ts"),
+        tg.SchemaError,
+        ["right: there is more than one column `ts`; rename all but one"],
+    ),
+    "a repeated column of a stream": (
+        lambda: tg.merge(
+            [pd.DataFrame([[1]], columns=["ts"]), pd.DataFrame([[1, 2]], columns=["ts", "ts"])]
+        ),
+        tg.SchemaError,
+        ["streams[1]: there is more than one column `ts`"],
+    ),
+    "a repeated column of an index": (
+        lambda: tg.Index(pd.DataFrame([[1, 2]], columns=["ts", "ts"]), on="ts"),
+        tg.SchemaError,
+        ["table: there is more than one column `ts`"],
     ),
     "an index on the left": (
         lambda: tg.asof_join(LEFT, RIGHT, left_index=True, right_index=True),

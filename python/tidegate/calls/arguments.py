@@ -171,8 +171,9 @@ def told_class(kind: type) -> type:
             named["windows"] = windows_table(named["windows"])
         try:
             return kind.__new__(cls, *given, **named)
-        except TypeError as raised:
-            error = of_unknown(kind, given, named) or with_remedy(raised, kind.__name__, named)
+        except (TypeError, ValueError) as raised:
+            inputs = dict(zip(names, given, strict=False)) | named
+            error = of_unknown(kind, given, named) or with_remedy(raised, kind.__name__, inputs)
             if error is None:
                 raise
         raise error
@@ -207,8 +208,9 @@ def told_new(new: Function) -> Function:
         _check_collected(cls, given, named)
         try:
             return new(cls, *given, **named)
-        except TypeError:
-            error = of_unknown(cls, given, named)
+        except (TypeError, ValueError) as raised:
+            inputs = dict(zip(_parameters(cls), given, strict=False)) | named
+            error = of_unknown(cls, given, named) or with_remedy(raised, cls.__name__, inputs)
             if error is None:
                 raise
         raise error
