@@ -9,8 +9,8 @@ from tidegate.calls.casts import cast_of
 from tidegate.other_names import INSTEAD
 
 MIXED = re.compile(
-    r"times with and without a time zone cannot be compared: "
-    r"(left `.*` is (\w+), right `(.*)` is (\w+).*?); add a time zone to both"
+    r"an integer and a time cannot be compared: "
+    r"(left `.*` is (\w+), right `.*` is \w+.*?); cast one of them"
 )
 NO_TS = re.compile(
     r"there is no column `ts`, which `on` names; (it has `([^`]+)`.*?)(?:; did you mean `(.+)`\?)?$"
@@ -56,9 +56,9 @@ def _of_columns(text: str, function: str, inputs: Mapping[str, Any]) -> str | No
         return f"{message}; give the name of the time column, as in on={found[3] or found[2]!r}"
     if OF_INTEGERS.fullmatch(text) and _has_unit(function):
         return f"{text}, or pass unit='ms' if the integers count milliseconds since 1970"
-    if (found := MIXED.search(text)) and "int" in f"{found[2]} {found[4]}":
+    if found := MIXED.search(text):
         side = "left" if "int" in found[2] else "right"
-        message = f"integers and timestamps cannot be compared: {found[1]}; if the integers count "
+        message = f"an integer and a time cannot be compared: {found[1]}; if the integers count "
         message += "milliseconds since 1970, "
         if _has_unit(function):
             return f"{message}pass unit='ms'"

@@ -117,8 +117,8 @@ EpochUnit: TypeAlias = Annotated[
     typer.Option(
         "--epoch-unit",
         metavar="s|ms|us|ns",
-        help="Unit of time columns with numbers since 1970 in CSV input; repeat to set it "
-        "for each input.",
+        help="Unit of time columns with numbers since 1970, in input of any format; repeat to "
+        "set it for each input.",
         show_default=False,
     ),
 ]

@@ -169,10 +169,11 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def listed(
-    names: list[str], in_format: Format | None, csv: Csv, on: str | None = None
+    names: list[str], in_format: Format | None, csv: Csv, on: str | tuple[str, str] | None = None
 ) -> list[Input]:
     """Return the inputs with these names, with the options for input files."""
-    dialects = _dialects(csv, [() if on is None else (on,)] * len(names))
+    times = (on,) if isinstance(on, str) else on or ()
+    dialects = _dialects(csv, [times] * len(names))
     return [
         Input(name, _in_format(name, in_format, "--in-format"), dialect)
         for name, dialect in zip(names, dialects, strict=True)
