@@ -84,6 +84,18 @@ def test_all_calls(tmp_path):
     assert lazy["n"].to_list() == tg.aggregate(stamped, **windows)["n"].to_pylist()
 
 
+@pytest.mark.parametrize("of_left", [pa.table, pl.DataFrame, dict])
+def test_expressions_and_names_that_look_like_them(of_left):
+    rows = {"a t": [1.5, 2.5], "k": [1, 2]}
+    right = pa.table({"a t": [1.0], "k": [0]})
+    query: dict[str, Any] = {"on": "a t", "by": [("k", tg.row.k + 1)], "unit": "s"}
+    found = tg.asof_join(of_left(rows), right, **query)
+    assert found["a t_right"].is_valid().to_pylist() == [True, False]
+    assert pa.types.is_timestamp(found["a t_right"].type)
+    later = tg.interval_join(of_left(rows), right, on="a t", lower="-1s", upper="0s", unit="s")
+    assert later["k"].to_pylist() == [1]
+
+
 def test_nulls_and_times_without_a_zone():
     rows = pa.table({"s": [0.5, None], "e": [None, 2.0], "x": [1, 2]})
     other = pa.table(

@@ -86,8 +86,7 @@ NOTES = {
     "label": "the result has both window_start and window_end",
     "closed": "windows contain their starts; in calls to tidegate.aggregate, closed='right' makes "
     "them contain their ends instead",
-    "unit": "on Spark, convert the times with a function such as "
-    "pyspark.sql.functions.timestamp_seconds; an operator's sources accept push(rows, unit=...)",
+    "unit": "an operator's sources accept push(rows, unit=...)",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",

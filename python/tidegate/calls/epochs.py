@@ -29,6 +29,14 @@ UNITS = ("s", "ms", "us", "ns")
 # not fit into a float.
 OF_FLOATS = {"s": "us", "ms": "us", "us": "us", "ns": "ns"}
 
+NO_NUMBERS = (
+    "unit: applies only to numeric times, but no time column contains numbers; leave it out"
+)
+OF_INDEX = (
+    "the times of an index cannot be converted; build the index on a timestamp column, and leave "
+    "unit out"
+)
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -82,9 +90,7 @@ def converted(
         if name in tables[side].schema.names
     ]
     if not any(map(_is_number, kinds)):
-        message = "unit: applies only to numeric times, but no time column contains numbers; "
-        message += "leave it out"
-        raise SchemaError(message)
+        raise SchemaError(NO_NUMBERS)
     # Times without a zone are taken to be in UTC, so all of them can be compared.
     if any(pa.types.is_timestamp(kind) and kind.tz is None for kind in kinds):
         start = epoch.start.cast(pa.timestamp(epoch.start.type.unit))
@@ -146,9 +152,11 @@ def _is_number(kind: pa.DataType) -> bool:
 def _table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
     """Return all rows of an input."""
     if isinstance(given, _tidegate.Index):
-        message = f"{name}: the times of an index cannot be converted; build the index on a "
-        message += "timestamp column, and leave unit out"
+        message = f"{name}: {OF_INDEX}"
         raise SchemaError(message)
+    if isinstance(given, _tidegate.InputRows):
+        # The input was read to look for expressions in other arguments.
+        return _tidegate._with_computed(given, name, "on", [], [], None)[0]  # noqa: SLF001 - internal to the package
     is_read = isinstance(given, OpenTable) or _tidegate.is_arrow(given)
     one = given if is_read else opened(name, given)
     if isinstance(one, OpenTable):
