@@ -30,6 +30,7 @@ def csv(  # noqa: PLR0913 - the options of the text
     header: bool | None = None,
     names: Sequence[str] | None = None,
     quote: str = '"',
+    escape: str = "",
     null: str | Sequence[str] = "",
     time_format: str | Sequence[str] | None = None,
     zone: str | None = None,
@@ -81,6 +82,9 @@ def csv(  # noqa: PLR0913 - the options of the text
             `f0`, `f1` and so on.
         quote: The character around values that contain delimiters or line ends; an empty string if
             no value is quoted.
+        escape: The character that makes the next one part of the value, such as a backslash in
+            `"say \"hi\""`. By default, there is none, and two quotes within a quoted value
+            represent one.
         null: The unquoted strings that represent null.
         time_format: The format of times, such as "%d/%m/%Y %I:%M:%S.%f %p", or a sequence of
             formats. A string column becomes a time column if one of these formats fits all its
@@ -108,6 +112,7 @@ def csv(  # noqa: PLR0913 - the options of the text
         header=header,
         names=tuple(names or ()),
         quote=quote,
+        escape=escape,
         time_formats=() if time_format is None else _several(time_format),
         zone=zone,
         epoch_unit=epoch_unit,

@@ -93,6 +93,15 @@ Quote: TypeAlias = Annotated[
         show_default='"',
     ),
 ]
+Escape: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--escape",
+        metavar="CHARACTER",
+        help="Escape character of CSV input, such as '\\'; repeat to set it for each input.",
+        show_default="none",
+    ),
+]
 TimeFormat: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -151,6 +160,7 @@ class Csv(TypedDict):
     header: HasHeader
     names: ColumnNames
     quote: Quote
+    escape: Escape
     time_format: TimeFormat
     zone: Zone
     epoch_unit: EpochUnit

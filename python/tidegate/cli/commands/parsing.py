@@ -106,7 +106,16 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
     """
     each = {
         name: _each(name, cast("dict[str, list[str] | None]", csv)[name], len(times))
-        for name in ("delimiter", "names", "quote", "zone", "epoch_unit", "decimal", "encoding")
+        for name in (
+            "delimiter",
+            "names",
+            "quote",
+            "escape",
+            "zone",
+            "epoch_unit",
+            "decimal",
+            "encoding",
+        )
     }
     found = []
     for at, of_input in enumerate(times):
@@ -120,6 +129,7 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
                     header=csv["header"],
                     names=tuple((given["names"] or "").split(",")) if given["names"] else (),
                     quote='"' if given["quote"] is None else character(given["quote"]),
+                    escape=character(given["escape"] or ""),
                     time_formats=tuple(csv["time_format"] or []),
                     zone=given["zone"] or None,
                     epoch_unit=given["epoch_unit"] or None,
