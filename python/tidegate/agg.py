@@ -31,21 +31,22 @@ are no values, counts are 0, and the results of all other functions are null.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
+from tidegate.deferred import Deferred
 from tidegate.expressions import Expr
 from tidegate.other_names import INSTEAD
+from tidegate.types import Length
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import pyarrow as pa
-
-    from tidegate.types import Length
+else:
+    pa = Deferred("pyarrow")
 
 __all__ = [
     "Aggregate",
@@ -106,7 +107,7 @@ Function: TypeAlias = Literal[
 ]
 """The name of a function."""
 
-Column: TypeAlias = "str | Expr"
+Column: TypeAlias = str | Expr
 """A column name, or an expression over `tidegate.row` columns, which may be SQL text."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from os import PathLike
+from tidegate.deferred import Deferred
 
-    from tidegate.io.dialects import Dialect
+if TYPE_CHECKING:
+    from tidegate.io import dialects
+else:
+    dialects = Deferred("tidegate.io.dialects")
 
 __all__ = ["CsvFiles", "csv"]
 
@@ -19,7 +22,7 @@ class CsvFiles:
     """CSV files and the options for reading them; created by `csv`."""
 
     paths: str | PathLike[str] | Sequence[str | PathLike[str]]
-    dialect: Dialect
+    dialect: dialects.Dialect
 
 
 def csv(  # noqa: PLR0913 - the options of the text

@@ -110,30 +110,27 @@ data that fits on one machine, `tidegate.interval_join` is faster.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
 from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
+from tidegate.spark.plan.aggregate import Parallelism
+from tidegate.spark.plan.files import Input, Right
 from tidegate.spark.plan.rolling import RollingPlan
 from tidegate.spark.plan.session import wanted
+from tidegate.spark.query.query import Function
 from tidegate.spark.rolling_windows import rolling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    import tidegate
-    from tidegate.spark.plan.aggregate import Parallelism
-    from tidegate.spark.plan.files import Input, Right
-    from tidegate.spark.query.query import Function
-    from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Epoch, Length, Table, Time, Weekday, Window
+from tidegate.spark.worker.task import Then
+from tidegate.types import Empty, Epoch, Length, Table, Time, Weekday, Window
 
 __all__ = [
     "aggregate",

@@ -5,38 +5,34 @@ Long because the docstrings serve as the manual; the body of each function is a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark.driver.calls import JoinCall
 from tidegate.spark.driver.tasks import Ending
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
-    import tidegate
-    from tidegate.spark.plan.files import Input, Right
-    from tidegate.spark.worker.task import Then
-    from tidegate.types import (
-        AsofHow,
-        Bound,
-        Closed,
-        ClosedEnds,
-        End,
-        Epoch,
-        How,
-        IntervalNames,
-        KeyNames,
-        Length,
-        Names,
-        Strategy,
-        Window,
-        Within,
-    )
+from tidegate.spark.plan.files import Input, Right
+from tidegate.spark.worker.task import Then
+from tidegate.types import (
+    AsofHow,
+    Bound,
+    Closed,
+    ClosedEnds,
+    End,
+    Epoch,
+    How,
+    IntervalNames,
+    KeyNames,
+    Length,
+    Names,
+    Strategy,
+    Window,
+    Within,
+)
 
 
 @told

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from pyspark.sql import DataFrame
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark.driver.rolling import rolled
 from tidegate.spark.plan.rolling import RollingPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame
-
-    import tidegate
-    from tidegate.types import Closed, Epoch, Window
+from tidegate.types import Closed, Epoch, Window
 
 
 @told
