@@ -394,6 +394,28 @@ def test_the_cast_of_a_time_can_be_copied(library: str, call_of: str, kind: str)
     assert called(fixed) == times.to_pylist()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("naive", ["left", "right"])
+def test_the_zone_of_naive_times_can_be_copied(library: str, naive: str) -> None:
+    import pandas  # noqa: ICN001, PLC0415 - the line names it so
+    import polars  # noqa: ICN001, PLC0415 - as above
+    import pyarrow.compute  # noqa: PLC0415 - as above
+
+    times = {zone: pa.array([1, 2], pa.timestamp("us", zone)) for zone in (None, "Asia/Tokyo")}
+    sides = {
+        side: pa.table({"x": [1, 2], "at": times[None if side == naive else "Asia/Tokyo"]})
+        for side in ("left", "right")
+    }
+    convert: dict[str, Any] = {"pandas": pa.Table.to_pandas, "polars": polars.from_arrow}
+    given = {side: convert.get(library, lambda one: one)(one) for side, one in sides.items()}
+    with pytest.raises(tg.SchemaError) as raised:
+        tg.asof_join(**given, on="at")
+    line = str(raised.value).partition("in UTC, write ")[2]
+    names = given | {"pandas": pandas, "polars": polars, "pyarrow": pyarrow}
+    given[naive] = eval(line, names)  # noqa: S307 - a line of this package
+    assert tg.asof_join(**given, on="at").num_rows == 2
+
+
 def test_a_join_type_of_sql_on_the_command_line() -> None:
     shown = run("join", "a.csv", "b.csv", "--on", "ts", "--how", "full_outer", "-o", "c.csv")
     assert shown.exit_code == 2

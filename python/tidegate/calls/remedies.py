@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate._tidegate import SchemaError, TidegateError
-from tidegate.calls.casts import cast_of
+from tidegate.calls.casts import cast_of, cast_of_zones
 from tidegate.other_names import INSTEAD
 
 MIXED = re.compile(
@@ -30,8 +30,10 @@ OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/",
 def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> Exception | None:
     """Return a function's error with a hint added, or None if its message is already complete."""
     text = str(error)
-    if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
-        return SchemaError(message)
+    if isinstance(error, SchemaError):
+        message = cast_of(text, inputs) or cast_of_zones(text, inputs)
+        if message is not None:
+            return SchemaError(message)
     if (message := _of_columns(text, function, inputs)) is not None:
         return SchemaError(message)
     if (found := NO_FUNCTION.fullmatch(text)) and isinstance(inputs.get("aggs"), Mapping):

@@ -7,7 +7,7 @@ use arrow_schema::Field;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use tidegate::stream::{self, Side, SourceStats, lock};
 use tidegate::{Extra, Stop, WorkOf};
 
@@ -118,6 +118,12 @@ impl Source {
             return Err(PyTypeError::new_err(
                 "data: expected Arrow data, a list of dicts or tuples, or a dict of lists, got a \
                  tuple; write push([row]) for one row",
+            ));
+        }
+        if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err(
+                "data: expected Arrow data, a list of dicts or tuples, or a dict of lists, got \
+                 text; write push_json(data) for JSON",
             ));
         }
         if let Some(unit) = unit {
