@@ -363,6 +363,14 @@ def test_a_query_that_needs_another_type_names_the_option(folder, text: str, sai
     assert said in str(raised.value)
 
 
+def test_a_missing_column_is_not_a_matter_of_types(folder) -> None:
+    Path("rows.csv").write_text("time,p\n02.03.2026,1\n")
+    with pytest.raises(
+        tg.SchemaError, match="no column `ts`, which `on` names; it has `time`, `p`"
+    ):
+        tg.aggregate("rows.csv", on="ts", size="1h", aggs={"n": tg.agg.count()})
+
+
 def test_numbers_beside_times_name_the_unit(folder) -> None:
     Path("a.csv").write_text("ts,x\n1772445600123,1\n")
     Path("b.csv").write_text("ts,y\n2026-03-02T10:00:00.123Z,2\n")

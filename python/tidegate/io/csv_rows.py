@@ -71,7 +71,8 @@ class Columns:
 
     def advice(self, fault: str) -> str | None:
         """Return advice for a query that does not accept the type of one of these columns."""
-        for name in re.findall(r"`([^`]+)`", fault):
+        names = [] if "there is no column" in fault else re.findall(r"`([^`]+)`", fault)
+        for name in names:
             if name not in self.schema.names:
                 continue
             kind, written = self.schema.field(name).type, self.dialect.written
