@@ -45,22 +45,22 @@ are no values, counts are 0, and the results of all other functions are null.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, Unpack
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
+from tidegate.deferred import Deferred
 from tidegate.expressions import Expr
 from tidegate.other_names import INSTEAD
+from tidegate.types import Length, OwnInterval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Unpack
-
     import pyarrow as pa
-
-    from tidegate.types import Length, OwnInterval
+else:
+    pa = Deferred("pyarrow")
 
 __all__ = [
     "Aggregate",
@@ -121,7 +121,7 @@ Function: TypeAlias = Literal[
 ]
 """The name of a function."""
 
-Column: TypeAlias = "str | Expr"
+Column: TypeAlias = str | Expr
 """A column name, or an expression over `tidegate.row` columns, which may be SQL text."""
 
 OWN = ("lower", "upper", "closed", "prevailing")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
 from tidegate.calls.arguments import told
+from tidegate.deferred import Deferred
+from tidegate.types import Weekday
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pyarrow as pa
+else:
+    pa = Deferred("pyarrow")
 
-    from tidegate.types import Weekday
-
-    Day: TypeAlias = dt.date | str
-    Clock: TypeAlias = dt.time | str
+Day: TypeAlias = dt.date | str
+Clock: TypeAlias = dt.time | str
 
 __all__ = ["calendar"]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from os import PathLike
+from tidegate.deferred import Deferred
 
-    from tidegate.io.dialects import Dialect
+if TYPE_CHECKING:
+    from tidegate.io import dialects
+else:
+    dialects = Deferred("tidegate.io.dialects")
 
 __all__ = ["CsvFiles", "csv"]
 
@@ -19,7 +22,7 @@ class CsvFiles:
     """CSV files and the options for reading them; created by `csv`."""
 
     paths: str | PathLike[str] | Sequence[str | PathLike[str]]
-    dialect: Dialect
+    dialect: dialects.Dialect
 
 
 def csv(  # noqa: PLR0913 - the options of the text
@@ -30,6 +33,7 @@ def csv(  # noqa: PLR0913 - the options of the text
     header: bool | None = None,
     names: Sequence[str] | None = None,
     quote: str = '"',
+    escape: str = "",
     null: str | Sequence[str] = "",
     time_format: str | Sequence[str] | None = None,
     zone: str | None = None,
@@ -81,6 +85,9 @@ def csv(  # noqa: PLR0913 - the options of the text
             `f0`, `f1` and so on.
         quote: The character around values that contain delimiters or line ends; an empty string if
             no value is quoted.
+        escape: The character that makes the next one part of the value, such as a backslash in
+            `"say \"hi\""`. By default, there is none, and two quotes within a quoted value
+            represent one.
         null: The unquoted strings that represent null.
         time_format: The format of times, such as "%d/%m/%Y %I:%M:%S.%f %p", or a sequence of
             formats. A string column becomes a time column if one of these formats fits all its
@@ -108,6 +115,7 @@ def csv(  # noqa: PLR0913 - the options of the text
         header=header,
         names=tuple(names or ()),
         quote=quote,
+        escape=escape,
         time_formats=() if time_format is None else _several(time_format),
         zone=zone,
         epoch_unit=epoch_unit,

@@ -18,21 +18,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, Union
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+import numpy as np
 
-    import numpy as np
-
-    Literal: TypeAlias = (
-        bool | int | float | str | bytes | Decimal | date | timedelta | np.generic | None
-    )
-    Operand: TypeAlias = "Expr | Literal"
+Literal: TypeAlias = (
+    bool | int | float | str | bytes | Decimal | date | timedelta | np.generic | None
+)
+Operand: TypeAlias = Union["Expr", Literal]
 
 __all__ = ["Columns", "Expr", "case", "left", "right", "row"]
 
@@ -562,7 +560,6 @@ def _nanoseconds(count: int) -> Expr:
 
 
 def _numpy_literal(value: object) -> Expr:
-    import numpy as np  # noqa: PLC0415 - already loaded, because the value exists
 
     if isinstance(value, np.datetime64 | np.timedelta64):
         return _numpy_time(value)
@@ -577,7 +574,6 @@ def _numpy_literal(value: object) -> Expr:
 
 
 def _numpy_time(value: np.datetime64 | np.timedelta64) -> Expr:
-    import numpy as np  # noqa: PLC0415 - as above
 
     if np.isnat(value):
         return Expr("NULL", _Level.ATOM)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 Parameters = ParamSpec("Parameters")
 FrameT = TypeVar("FrameT")
@@ -38,6 +36,17 @@ class Method(Generic[Parameters, FrameT]):
 
     def __init__(self, function: Callable[Concatenate[Any, Parameters], Any]) -> None:
         self._function = function
+        signature = inspect.signature(function)
+        first, *others = signature.parameters.values()
+        # The result is a frame of the accessor's library.
+        of_frame = signature.empty
+        self._signature = signature.replace(parameters=others, return_annotation=of_frame)
+        # For `typing.get_type_hints`.
+        self.__wrapped__ = function
+        hints = inspect.get_annotations(function)
+        self.__annotations__ = {
+            name: hint for name, hint in hints.items() if name not in {first.name, "return"}
+        }
         self.__doc__ = f"Call `tidegate.{function.__name__}` with this frame as its first input."
 
     @overload
@@ -59,7 +68,6 @@ class Method(Generic[Parameters, FrameT]):
         def call(*given: Parameters.args, **named: Parameters.kwargs) -> FrameT:
             return accessor._called(function, given, named)  # noqa: SLF001 - of this protocol
 
-        signature = inspect.signature(function)
-        parameters = [*signature.parameters.values()][1:]
-        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        call.__signature__ = self._signature  # type: ignore[attr-defined]
+        call.__annotations__ = dict(self.__annotations__)
         return call

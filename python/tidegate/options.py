@@ -1602,6 +1602,18 @@ OPTIONS: tuple[Option, ...] = (
         default="None",
     ),
     Option(
+        "unit",
+        "Epoch | None",
+        (*ON_SPARK,),
+        """
+        The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC or,
+        with a pair such as `("s", start)`, from a datetime. The result then contains timestamps.
+        The numbers must be whole numbers of microseconds. `unit` does not apply to joins of two
+        streams, whose times need watermarks, or to files.
+        """,
+        default="None",
+    ),
+    Option(
         "progress",
         "Reports",
         (*JOINS, "aggregate", "rolling", "merge"),

@@ -5,16 +5,14 @@ Importing this module adds the accessor `tidegate` to `pandas.DataFrame`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
 import pandas as pd
 import pyarrow as pa
 
 import tidegate
 from tidegate.frames import Method
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["Frames"]
 

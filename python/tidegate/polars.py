@@ -9,20 +9,22 @@ join, only a few rows are in memory at a time.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
 import tidegate
+from tidegate.deferred import Deferred
 from tidegate.frames import Method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     import pyarrow as pa
+else:
+    pa = Deferred("pyarrow")
 
-    Right: TypeAlias = pl.LazyFrame | pl.DataFrame | tidegate.Index
+Right: TypeAlias = pl.LazyFrame | pl.DataFrame | tidegate.Index
 
 __all__ = ["Frames", "Joins"]
 

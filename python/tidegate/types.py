@@ -1,5 +1,6 @@
 """The types of arguments."""
 
+import queue
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -18,16 +19,16 @@ from typing import (
 
 import numpy as np
 
+from tidegate._tidegate import Index, Source
+from tidegate.csv_files import CsvFiles
+from tidegate.deferred import Deferred
+from tidegate.expressions import Expr
+from tidegate.windows import Rows
+
 if TYPE_CHECKING:
-    import queue
-
     import pyarrow as pa
-
-    from tidegate._tidegate import Index, Source
-    from tidegate.csv_files import CsvFiles
-    from tidegate.expressions import Expr
-    from tidegate.io.open_tables import OpenTable
-    from tidegate.windows import Rows
+else:
+    pa = Deferred("pyarrow")
 
 __all__ = [
     "AggregateStats",
@@ -139,6 +140,20 @@ class LazyFrameLike(Protocol):
         """Return the frame itself."""
 
 
+class OpenTableLike(Protocol):
+    """A table that this package has opened."""
+
+    @property
+    def rows_read(self) -> int:
+        """The number of rows read so far."""
+
+    def read(self, columns: list[str]) -> Any:  # noqa: ANN401 - Arrow data
+        """Return the rows of some columns."""
+
+    def batches(self) -> Any:  # noqa: ANN401 - Arrow data
+        """Return the rows, batch by batch."""
+
+
 class FixedOffset(Protocol):
     """A pandas date offset with a fixed length, such as `pandas.offsets.Second(5)`."""
 
@@ -166,18 +181,30 @@ Path: TypeAlias = str | PathLike[str]
 """A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
 
 Table: TypeAlias = (
-    "ArrowSource | Path | Sequence[Path] | DatasetLike | ScannerLike | ParquetFileLike"
-    " | LazyFrameLike | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | CsvFiles"
-    " | OpenTable | Index"
+    ArrowSource
+    | Path
+    | Sequence[Path]
+    | DatasetLike
+    | ScannerLike
+    | ParquetFileLike
+    | LazyFrameLike
+    | np.ndarray[Any, np.dtype[np.void]]
+    | Mapping[str, Any]
+    | CsvFiles
+    | OpenTableLike
+    | Index
 )
 """A table: Arrow data, paths, `tidegate.csv`, a dataset, a lazy frame, records, a dict, or an
 index."""
 
-Streams: TypeAlias = "Table | Sequence[Table]"
+Streams: TypeAlias = Table | Sequence[Table]
 """One or more streams of rows, numbered from 0."""
 
 Sink: TypeAlias = (
-    "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
+    Callable[["pa.RecordBatch"], object]
+    | queue.Queue["pa.RecordBatch | None"]
+    | BatchWriter
+    | Source
 )
 """A receiver of batches: a function, a queue, a writer, or another operator's source."""
 
@@ -206,10 +233,10 @@ class Progress(NamedTuple):
     """The number of result rows so far."""
 
 
-Reports: TypeAlias = "bool | Callable[[Progress], object]"
+Reports: TypeAlias = bool | Callable[[Progress], object]
 """Whether to show a progress bar, or the function to call with a call's progress."""
 
-Epoch: TypeAlias = "EpochUnit | tuple[EpochUnit, datetime | np.datetime64]"
+Epoch: TypeAlias = EpochUnit | tuple[EpochUnit, datetime | np.datetime64]
 """The unit of numeric times, counted from 1970, or a pair of this unit and another start."""
 
 Weekday: TypeAlias = Literal[
@@ -220,28 +247,28 @@ Weekday: TypeAlias = Literal[
 Time: TypeAlias = int | datetime | date | np.datetime64 | str
 """A time: a date, a datetime, an ISO 8601 string, or an integer in the unit of the column."""
 
-Window: TypeAlias = "Length | Rows"
+Window: TypeAlias = Length | Rows
 """The length of a window: a duration or a row count."""
 
 Names: TypeAlias = str | tuple[str, str]
 """A column name used on both sides, or one name each for the left and right sides."""
 
-Value: TypeAlias = "str | Expr"
+Value: TypeAlias = str | Expr
 """A column, or an expression over the columns of a row, which may be SQL text."""
 
-Sides: TypeAlias = "Value | tuple[Value, Value]"
+Sides: TypeAlias = Value | tuple[Value, Value]
 """A column or an expression for both sides, or one each for the left and right sides."""
 
-SideValues: TypeAlias = "Value | Sequence[Sides] | Mapping[str, Value] | Mapping[Expr, Value]"
+SideValues: TypeAlias = Value | Sequence[Sides] | Mapping[str, Value] | Mapping[Expr, Value]
 """Columns or expressions: one, a sequence of them or of pairs, or a mapping from left to right."""
 
-GroupKeys: TypeAlias = "Value | Sequence[Value] | Mapping[str, Value]"
+GroupKeys: TypeAlias = Value | Sequence[Value] | Mapping[str, Value]
 """Keys: a column or an expression, a sequence of them, or a mapping from result columns to them."""
 
-StartAndEnd: TypeAlias = "tuple[str | Expr, str | Expr]"
+StartAndEnd: TypeAlias = tuple[str | Expr, str | Expr]
 """The columns, or expressions, with the start and the end of a side's rows."""
 
-IntervalNames: TypeAlias = "StartAndEnd | tuple[StartAndEnd, StartAndEnd]"
+IntervalNames: TypeAlias = StartAndEnd | tuple[StartAndEnd, StartAndEnd]
 """The start and end columns of both sides, or one pair of names per side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
@@ -253,7 +280,7 @@ Bound: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int | None
 Bytes: TypeAlias = int | str
 """A number of bytes, or a string such as "2GB" or "512MiB"."""
 
-End: TypeAlias = "Bound | Expr"
+End: TypeAlias = Bound | Expr
 """An end of an interval join: a constant for all rows, or an expression over one side's columns.
 
 A string is a duration, or the SQL text of an expression."""

@@ -5,6 +5,7 @@ has exactly the values of its table, whether it is read whole, block by block or
 """
 
 import io
+import re
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -58,6 +59,15 @@ TIME_FORMATS = {
 }
 
 
+def quoted(value: str, quote: str, escape: str, chance: Random) -> str:
+    """Return a value in quotes; the quotes within it are escaped or doubled."""
+    if escape and chance.random() < 0.8:
+        special = re.compile(f"[{re.escape(escape + quote)}]")
+        return quote + special.sub(lambda found: escape + found[0], value) + quote
+    value = value.replace(escape, escape * 2) if escape else value
+    return quote + value.replace(quote, quote * 2) + quote
+
+
 def case(seed: str) -> tuple[str, dict[str, Any], pa.Table]:
     """Return a random CSV file, the options to read it, and its rows."""
     chance = campaign.rng(seed)
@@ -66,12 +76,13 @@ def case(seed: str) -> tuple[str, dict[str, Any], pa.Table]:
     decimal = chance.choice([".", ","] if delimiter != "," else ["."])
     quote = chance.choice(['"', "'"])
     null = chance.choice(["", "NA", "-"])
+    escape = chance.choice(["", "", "\\"])
     form, zone = chance.choice([*TIME_FORMATS, "epoch"]), chance.choice([None, "Europe/Berlin"])
     unit = chance.choice(["s", "ms", "us", "ns"])
     times = times_of(chance, rows)
     codes = [f"{chance.randrange(100):03}" for _ in range(rows)]
     prices = [None if chance.random() < 0.1 else chance.randrange(-999, 999) / 8 for _ in codes]
-    parts = ["a", "é", delimiter, quote, quote * 2, "\n", " ", "7", null]
+    parts = ["a", "é", delimiter, quote, quote * 2, "\n", " ", "7", null, escape, escape + quote]
     texts = ["".join(chance.choices(parts, k=chance.randrange(4))) for _ in codes]
 
     def of_time(value: datetime | None) -> str:
@@ -87,14 +98,14 @@ def case(seed: str) -> tuple[str, dict[str, Any], pa.Table]:
         local = value.astimezone(BERLIN if zone else UTC).replace(tzinfo=None)
         return local.isoformat() if form == "ISO8601" else local.strftime(form)
 
-    def quoted(value: str) -> str:
-        return quote + value.replace(quote, quote * 2) + quote
-
     columns = [
         [of_time(value) for value in times],
-        [quoted(value) if chance.random() < 0.5 else value for value in codes],
+        [
+            quoted(value, quote, escape, chance) if chance.random() < 0.5 else value
+            for value in codes
+        ],
         [null if one is None else str(one).replace(".", decimal) for one in prices],
-        [quoted(value) for value in texts],
+        [quoted(value, quote, escape, chance) for value in texts],
     ]
     names = ["ts", "code", "price", "text"]
     has_header = chance.random() < 0.5
@@ -106,6 +117,7 @@ def case(seed: str) -> tuple[str, dict[str, Any], pa.Table]:
         "delimiter": delimiter,
         "decimal": decimal,
         "quote": quote,
+        "escape": escape,
         "null": null,
         "zone": zone,
         "types": {"ts": kind, "code": "string", "price": "double", "text": "string"},
@@ -289,6 +301,9 @@ def test_an_offset_is_part_of_a_format(folder) -> None:
         ({"delimiter": ";;"}, "delimiter: expected one ASCII character"),
         ({"quote": "ab"}, "quote: expected one ASCII character"),
         ({"decimal": ","}, "decimal: ',' is also the delimiter; give another delimiter"),
+        ({"escape": '"'}, "escape: expected one ASCII character that is neither the delimiter nor"),
+        ({"escape": "\\\\"}, "escape: expected one ASCII character"),
+        ({"escape": "\\", "null": "\\N"}, "null: escape characters such as '\\\\' are removed"),
         ({"decimal": "x"}, "decimal: expected '.' or ','"),
         ({"types": {"x": "number"}}, "types: column `x`: 'number' is not a type"),
         ({"zone": "Europe/Nowhere"}, "zone: 'Europe/Nowhere' is unknown"),
@@ -346,6 +361,14 @@ def test_a_query_that_needs_another_type_names_the_option(folder, text: str, sai
     with pytest.raises(tg.SchemaError) as raised:
         tg.aggregate("rows.csv", on="ts", size="1h", aggs={"n": tg.agg.sum("p")})
     assert said in str(raised.value)
+
+
+def test_a_missing_column_is_not_a_matter_of_types(folder) -> None:
+    Path("rows.csv").write_text("time,p\n02.03.2026,1\n")
+    with pytest.raises(
+        tg.SchemaError, match="no column `ts`, which `on` names; it has `time`, `p`"
+    ):
+        tg.aggregate("rows.csv", on="ts", size="1h", aggs={"n": tg.agg.count()})
 
 
 def test_numbers_beside_times_name_the_unit(folder) -> None:
@@ -496,6 +519,7 @@ def test_a_dialect_is_saved_with_a_state() -> None:
         header=False,
         names=("ts", "x"),
         quote="'",
+        escape="\\",
         time_formats=("%d.%m.%Y", "ISO8601"),
         zone="Europe/Berlin",
         epoch_unit="ms",

@@ -35,7 +35,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "commas in quotes": (f'ts,k,v\n{ROW},"a,b",1\n', ""),
     "line ends in quotes": (f'ts,k,v\n{ROW},"a\nb",1\n', ""),
     "doubled quotes": (f'ts,k,v\n{ROW},"say ""hi""",1\n', ""),
-    "escaped quotes": (f'ts,k,v\n{ROW},"say \\"hi\\"",1\n', "escape_char"),
+    "escaped quotes": (f'ts,k,v\n{ROW},"say \\"hi\\"",1\n', "escape="),
     "escaped quotes at ends": (f'ts,k,v\n{ROW},"5\\"",1\n{ROW},"6\\"",2\n', 'as ""'),
     "backslashes": (f'ts,k,v\n{ROW},"C:\\",1\n{ROW},C:\\b,2\n', ""),
     "ISO 8601": ("ts,v\n2026-01-02T10:00:00Z,1\n2026-07-02T10:05:00Z,2\n", ""),

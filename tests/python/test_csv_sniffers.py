@@ -231,6 +231,18 @@ SOURCES = {
         {},
         [1, '5" pipe'],
     ),
+    "a database dump with escaped quotes and delimiters": Source(
+        'id,title,path\n1,"24\\" screen, \\"new\\"",C:\\\\data\\,1\n',
+        {"escape": "\\"},
+        [1, '24" screen, "new"', "C:\\data,1"],
+        "character part of the value, give tidegate.csv(path, escape='\\\\')",
+    ),
+    "a database dump with escaped quotes": Source(
+        'id,title\n1,"24\\" screen"\n2,"6\\" pipe"\n',
+        {"escape": "\\"},
+        [1, '24" screen'],
+        r"escape a quote with a backslash; give tidegate.csv(path, escape='\\')",
+    ),
     "telephone numbers": Source(
         "at,from,to\n2026-03-02T10:00:00Z,004915112345678,+4915112345679\n",
         {},

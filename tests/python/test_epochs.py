@@ -13,6 +13,7 @@ import pytest
 import campaign
 import tidegate as tg
 import tidegate.polars
+from command_line import run
 from tidegate import SchemaError, TidegateError
 
 UNITS: dict[Any, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -83,6 +84,18 @@ def test_all_calls(tmp_path):
     assert lazy["n"].to_list() == tg.aggregate(stamped, **windows)["n"].to_pylist()
 
 
+@pytest.mark.parametrize("of_left", [pa.table, pl.DataFrame, dict])
+def test_expressions_and_names_that_look_like_them(of_left):
+    rows = {"a t": [1.5, 2.5], "k": [1, 2]}
+    right = pa.table({"a t": [1.0], "k": [0]})
+    query: dict[str, Any] = {"on": "a t", "by": [("k", tg.row.k + 1)], "unit": "s"}
+    found = tg.asof_join(of_left(rows), right, **query)
+    assert found["a t_right"].is_valid().to_pylist() == [True, False]
+    assert pa.types.is_timestamp(found["a t_right"].type)
+    later = tg.interval_join(of_left(rows), right, on="a t", lower="-1s", upper="0s", unit="s")
+    assert later["k"].to_pylist() == [1]
+
+
 def test_nulls_and_times_without_a_zone():
     rows = pa.table({"s": [0.5, None], "e": [None, 2.0], "x": [1, 2]})
     other = pa.table(
@@ -134,3 +147,102 @@ def test_calls_that_do_not_read_whole_inputs():
         tg.asof_join(rows, tg.Index(rows, on="t"), on="t", unit="s")
     with pytest.raises(TypeError, match="tasks: unit applies to a whole call"):
         tg.tasks(tg.asof_join, "a.parquet", "b.parquet", on="t", unit="s")
+
+
+# The command, which converts times in files of any format
+
+
+STEPS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrows", "jsonl", "csv"])
+@pytest.mark.parametrize("limit", [[], ["--memory-limit", "256MB"]])
+def test_the_command_reads_numbers_as_times(tmp_path, monkeypatch, ending, limit):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(campaign.SEED)
+    seconds = np.sort(rng.integers(0, 10**9, 30))
+    for name, unit in (("left", "ms"), ("right", "s")):
+        rows = pa.table({"t": seconds * STEPS[unit], name: np.arange(30)})
+        kind = "parquet" if ending in {"arrows", "jsonl"} and name == "right" else ending
+        pq.write_table(rows, f"{name}.parquet")
+        if kind != "parquet":
+            assert (
+                run("merge", f"{name}.parquet", "--on", "t", "-o", f"{name}.{kind}").exit_code == 0
+            )
+            (tmp_path / f"{name}.parquet").unlink()
+    files = sorted(str(path.name) for path in tmp_path.iterdir())
+    units = ["--epoch-unit", "ms", "--epoch-unit", "s"]
+    query = ["--on", "t", "--lower", "-1d", "--upper", "0s", "-o", "out.parquet", "--force"]
+    assert run("join", *files, *query, *units, *limit).exit_code == 0
+    found = pq.read_table("out.parquet")
+    pairs = [(a, b) for a in range(30) for b in range(30) if 0 <= seconds[a] - seconds[b] <= 86400]
+    assert list(zip(*found.select(["left", "right"]).to_pydict().values(), strict=True)) == pairs
+    assert {str(one) for one in nanoseconds(found, "t")} == {f"{one}000000000" for one in seconds}
+    windows = ["--on", "t", "--size", "1d", "--agg", "n=count()", "-o", "days.parquet", "--force"]
+    assert run("aggregate", files[0], *windows, *units[:2], *limit).exit_code == 0
+    days = pq.read_table("days.parquet")
+    assert days.schema.field("window_start").type.tz == "UTC"
+    assert sum(days["n"].to_pylist()) == 30
+
+
+def test_the_command_merges_and_indexes_numbers_as_times(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"t": [1000, 4000], "e": [2000, 5000]}), "a.parquet")
+    (tmp_path / "b.csv").write_text("t,e\n3000,3500\n")
+    given = ["--on", "t", "--epoch-unit", "ms", "--format", "csv"]
+    result = run("merge", "a.parquet", "b.csv", *given, "--columns", "t")
+    assert result.exit_code == 2
+    result = run("merge", "a.parquet", "b.csv", *given)
+    assert [line[:20] for line in result.stdout.splitlines()[1:]] == [
+        f"1970-01-01T00:00:0{second}Z" for second in (1, 3, 4)
+    ]
+    for name in ("a.parquet", "b.csv"):
+        index = ["index", name, "--on", "t,e", "--epoch-unit", "ms", "-o", f"{name}.index"]
+        assert run(*index).exit_code == 0
+        times = tg.open_index(f"{name}.index").time_range
+        assert times is not None
+        assert pa.types.is_timestamp(times[0].type)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--size", "1h"], "if the integers count time since 1970, give their unit: --epoch-unit"),
+        (["--size", "1h", "--epoch-unit", "ms"], "row 1: 2.0001 ms is not a whole number of us"),
+        (
+            ["--size", "1h", "--epoch-unit", "ms", "--follow"],
+            "--epoch-unit cannot convert the times of an Arrow stream with --follow",
+        ),
+    ],
+)
+def test_messages_of_the_command(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    values = [1, 2] if "--epoch-unit" not in options else [1.0, 2.0001]
+    rows = pa.table({"t": values})
+    if "--follow" in options:
+        with pa.OSFile("t.arrows", "wb") as file, pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        pq.write_table(rows, "t.parquet")
+    [name] = tmp_path.iterdir()
+    query = ["--on", "t", "--agg", "n=count()", "--format", "csv"]
+    result = run("aggregate", name.name, *query, *options)
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+def test_numbers_beside_times_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"t": [1]}), "a.parquet")
+    pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("s", "UTC"))}), "b.parquet")
+    for files in (["a.parquet", "b.parquet"], ["b.parquet", "a.parquet"]):
+        said = run("asof", *files, "--on", "t", "--format", "csv").stderr
+        assert "an integer and a time cannot be compared" in said
+        assert said.strip().endswith("give their unit: --epoch-unit ms (or s, us, ns)")
+    pq.write_table(pa.table({"t": [10**13]}), "far.parquet")
+    for layout in ("csv", "jsonl"):
+        given = ["--on", "t", "--epoch-unit", "s", "-o", f"out.{layout}"]
+        said = run("merge", "far.parquet", *given).stderr
+        assert (
+            "column `t`: the value 10000000000000 of type timestamp[s, tz=UTC] is too far" in said
+        )

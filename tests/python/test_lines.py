@@ -1,7 +1,4 @@
-"""Line ends of CSV that is read in pieces: the same as in pyarrow, and found in linear time.
-
-These tests do not cover other dialects of CSV, such as quotes that are escaped by a backslash.
-"""
+"""Line ends of CSV that is read in pieces: the same as in pyarrow, and found in linear time."""
 
 import time
 
@@ -11,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.io.lines import LineEnds, open_quote
+from tidegate.io.lines import LineEnds, first_end, marks, open_quote
+
+ESCAPED = marks(escape="\\")
 
 
-def ends(text: bytes, size: int) -> list[int]:
+def ends(text: bytes, size: int, escape: str = "") -> list[int]:
     """Find the known line ends if bytes arrive in pieces of this size."""
-    scanner = LineEnds()
+    scanner = LineEnds(marks(escape=escape))
     found = []
     for first in range(0, len(text), size):
         end = scanner.last(text[first : first + size])
@@ -25,12 +24,15 @@ def ends(text: bytes, size: int) -> list[int]:
     return found
 
 
-def slow_ends(text: bytes) -> list[int]:
+def slow_ends(text: bytes, escape: str = "") -> list[int]:
     """Find line ends byte by byte, with the states of Arrow's own reader."""
-    found, state = [], "begin"
+    found, state, is_escaped = [], "begin", False
     for place, byte in enumerate(text):
         char = chr(byte)
-        if state == "quoted":
+        if is_escaped or char == escape:
+            is_escaped = not is_escaped
+            state = state if state == "quoted" else "plain"
+        elif state == "quoted":
             state = "quote" if char == '"' else "quoted"
         elif char == '"' and state in {"begin", "quote"}:
             state = "quoted"
@@ -63,26 +65,33 @@ def test_a_line_ends_where_no_quote_is_open(text, wanted, size):
     assert max(ends(text, size), default=0) == wanted
 
 
-@given(st.lists(st.sampled_from([*'",\n\rx'])).map("".join), st.integers(1, 7))
-def test_line_ends_are_those_of_a_reader_that_goes_byte_by_byte(text, size):
-    found, known = ends(text.encode(), size), slow_ends(text.encode())
+@given(
+    st.lists(st.sampled_from([*'",\n\rx\\'])).map("".join),
+    st.integers(1, 7),
+    st.sampled_from(["", "\\"]),
+)
+def test_line_ends_are_those_of_a_reader_that_goes_byte_by_byte(text, size, escape):
+    found, known = ends(text.encode(), size, escape), slow_ends(text.encode(), escape)
     assert set(found) <= set(known)
     # Of the line ends in a piece, the last is found.
     wanted = {}
     for end in known:
         wanted[(end - 1) // size] = end
     assert found == [*wanted.values()]
+    if escape:
+        assert first_end(text.encode(), 0, ESCAPED) == min(known, default=len(text))
 
 
-@given(st.lists(st.sampled_from([*'"\nx'])).map("".join))
-def test_a_text_is_cut_where_pyarrow_cuts_it(text):
+@given(st.lists(st.sampled_from([*'"\nx\\'])).map("".join), st.sampled_from(["", "\\"]))
+def test_a_text_is_cut_where_pyarrow_cuts_it(text, escape):
     # An empty second column prevents empty lines from being skipped.
     text = "".join(f"{line},\n" for line in text.split("\n")).encode()
-    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True, escape_char=escape or False)
     names = pyarrow.csv.ReadOptions(column_names=["a", "b"])
-    known = slow_ends(text)
+    known = slow_ends(text, escape)
     if not known or known[-1] != len(text):
-        assert open_quote(text[known[-1] if known else 0 :]) is not None
+        rest = text[known[-1] if known else 0 :]
+        assert open_quote(rest, marks(escape=escape)) is not None or rest.count(b"\\")
         return
     try:
         rows = pyarrow.csv.read_csv(pa.BufferReader(text), names, parsing).num_rows

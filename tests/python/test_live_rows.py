@@ -180,6 +180,13 @@ def test_floats_are_the_decimals_that_they_show() -> None:
     ("data", "options", "error", "message"),
     [
         ({"ts": [1], "x": [1]}, {}, tg.TidegateError, r'needs a unit; write push\(rows, unit="s"'),
+        (
+            {"ts": [1772445660123], "x": [1]},
+            {},
+            tg.TidegateError,
+            'unit="ms"\\) if it counts milli',
+        ),
+        (b'{"ts": 1}', {}, TypeError, r"got text; write push_json\(data\) for JSON"),
         ([(0.0001, 1)], {"unit": "s"}, tg.TidegateError, "is not a whole number of ms since 1970"),
         ([(float("inf"), 1)], {"unit": "s"}, tg.TidegateError, "row 0 of the list: inf is not"),
         ([(1, 1)], {"unit": "minutes"}, tg.TidegateError, "unit must be one of s, ms, us, ns"),

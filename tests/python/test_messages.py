@@ -212,7 +212,49 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "integers beside times": (
         lambda: tg.asof_join(LEFT, ZONED, on="ts"),
         tg.SchemaError,
-        ["integers and timestamps cannot be compared", "left `ts` is int64", "unit='ms', utc=True"],
+        ["an integer and a time cannot be compared", "left `ts` is int64", "pass unit='ms'"],
+    ),
+    "integers and times in an operator": (
+        lambda: tg.AsofJoin(LEFT.schema, ZONED.schema, on="ts"),
+        tg.SchemaError,
+        ["an integer and a time cannot be compared", "unit='ms', utc=True"],
+    ),
+    "a duration and integers": (
+        lambda: tg.aggregate(LEFT, on="ts", size="5s", **COUNT),
+        tg.SchemaError,
+        ["size is a duration, but", "or pass unit='ms' if the integers count milliseconds"],
+    ),
+    "the default time column of a merge": (
+        lambda: tg.merge([RIGHT.rename_columns(["time", "k", "bid"])]),
+        tg.SchemaError,
+        ["no column `ts`, the default of `on`; it has `time`", "as in on='time'"],
+    ),
+    "the default time column of an operator": (
+        lambda: tg.Merge(pa.schema({"v": pa.int64(), "tss": pa.int64()})),
+        tg.SchemaError,
+        ["no column `ts`, the default of `on`; it has `v`, `tss`", "as in on='tss'"],
+    ),
+    "a time column of a merge that was given": (
+        lambda: tg.merge([RIGHT.rename_columns(["time", "k", "bid"])], on="ts"),
+        tg.SchemaError,
+        ["no column `ts`, which `on` names"],
+    ),
+    "a repeated column of a pandas frame": (
+        lambda: tg.asof_join(LEFT, pd.DataFrame([[1, 2]], columns=["ts", "ts"]), on="ts"),
+        tg.SchemaError,
+        ["right: there is more than one column `ts`; rename all but one"],
+    ),
+    "a repeated column of a stream": (
+        lambda: tg.merge(
+            [pd.DataFrame([[1]], columns=["ts"]), pd.DataFrame([[1, 2]], columns=["ts", "ts"])]
+        ),
+        tg.SchemaError,
+        ["streams[1]: there is more than one column `ts`"],
+    ),
+    "a repeated column of an index": (
+        lambda: tg.Index(pd.DataFrame([[1, 2]], columns=["ts", "ts"]), on="ts"),
+        tg.SchemaError,
+        ["table: there is more than one column `ts`"],
     ),
     "an index on the left": (
         lambda: tg.asof_join(LEFT, RIGHT, left_index=True, right_index=True),
@@ -227,7 +269,7 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "a unit of an operator": (
         lambda: tg.IntervalJoin(LEFT.schema, RIGHT.schema, **PAIRS, unit="ms"),
         TypeError,
-        ["no argument unit", "timestamp_seconds", "push(rows, unit=...)"],
+        ["no argument unit", "push(rows, unit=...)"],
     ),
     "the origin of windows": (
         lambda: tg.aggregate(LEFT, on="ts", size=5, origin="start", **COUNT),
@@ -350,6 +392,28 @@ def test_the_cast_of_a_time_can_be_copied(library: str, call_of: str, kind: str)
     names = {"left": given, "rows": given, "numpy": numpy, "pandas": pandas, "polars": polars}
     fixed = eval(line, names | {"pyarrow": pyarrow})  # noqa: S307 - a line of this package
     assert called(fixed) == times.to_pylist()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("naive", ["left", "right"])
+def test_the_zone_of_naive_times_can_be_copied(library: str, naive: str) -> None:
+    import pandas  # noqa: ICN001, PLC0415 - the line names it so
+    import polars  # noqa: ICN001, PLC0415 - as above
+    import pyarrow.compute  # noqa: PLC0415 - as above
+
+    times = {zone: pa.array([1, 2], pa.timestamp("us", zone)) for zone in (None, "Asia/Tokyo")}
+    sides = {
+        side: pa.table({"x": [1, 2], "at": times[None if side == naive else "Asia/Tokyo"]})
+        for side in ("left", "right")
+    }
+    convert: dict[str, Any] = {"pandas": pa.Table.to_pandas, "polars": polars.from_arrow}
+    given = {side: convert.get(library, lambda one: one)(one) for side, one in sides.items()}
+    with pytest.raises(tg.SchemaError) as raised:
+        tg.asof_join(**given, on="at")
+    line = str(raised.value).partition("in UTC, write ")[2]
+    names = given | {"pandas": pandas, "polars": polars, "pyarrow": pyarrow}
+    given[naive] = eval(line, names)  # noqa: S307 - a line of this package
+    assert tg.asof_join(**given, on="at").num_rows == 2
 
 
 def test_a_join_type_of_sql_on_the_command_line() -> None:

@@ -239,7 +239,7 @@ def test_tasks_and_spark(tmp_path):
         pq.write_table(rows, paths[-1])
     out = tmp_path / "out.parquet"
     bounds = {"on": "length", "by": "k", "lower": -left.start, "upper": left.end}
-    with pytest.raises(TidegateError, match=r"tasks: .* bounds that are the same for all rows"):
+    with pytest.raises(TidegateError, match=r"tasks: a bound is computed .* by overlap_join"):
         tg.tasks(interval_join, *paths, **bounds, open_ends=True)
     command = [*paths, "--on", "start,end", "--by", "k", "--open-ends", "-o", str(out)]
     assert run("overlap", *command).exit_code == 0
@@ -262,3 +262,27 @@ def test_tasks_and_spark(tmp_path):
     assert sorted(pairs(found.toArrow())) == sorted(pairs(of_table))
     with pytest.raises(TidegateError, match="'time' splits rows by time, but with open_ends"):
         tidegate.spark.overlap_join(*frames, **QUERY, parallelism="time")
+
+
+def test_bounds_of_rows_without_an_end_in_tasks_and_streams(tmp_path, monkeypatch):
+    """Tasks join the ends in columns, and operators reject rows that would be kept forever."""
+    monkeypatch.chdir(tmp_path)
+    lefts, rights = tables(4)
+    ends = [pc.add(lefts["length"], bound) for bound in (pc.negate(lefts["start"]), lefts["end"])]
+    pq.write_table(lefts.append_column("from", ends[0]).append_column("to", ends[1]), "l.parquet")
+    pq.write_table(rights.append_column("ts", rights["length"]), "r.parquet")
+    on = (("from", "to"), ("ts", "ts"))
+    plan = tg.tasks(overlap_join, "l.parquet", "r.parquet", on=on, by="k", open_ends=True)
+    found = pa.concat_tables([pa.table(task.run()) for task in plan.tasks])
+    bounds: dict[str, Any] = {"on": "length", "by": "k", "lower": -left.start, "upper": left.end}
+    wanted = interval_join(lefts, rights, **bounds, open_ends=True)
+    assert sorted(pairs(found)) == sorted(pairs(wanted))
+    with pytest.raises(TypeError, match=r"no argument open_ends; .*left.end.coalesce\("):
+        tg.IntervalJoin(lefts, rights, **bounds, open_ends=True)
+    given = ["--on", "length", "--by", "k", "--lower", "-left.start", "--upper", "left.end"]
+    for name in ("l", "r"):
+        with pa.OSFile(f"{name}.arrows", "wb") as file, pa.ipc.new_stream(file, lefts.schema) as to:
+            to.write_table(lefts)
+    given += ["--open-ends", "--max-width", "9", "--follow", "--until-end", "--format", "csv"]
+    result = run("join", "l.arrows", "r.arrows", *given)
+    assert "open_ends: a row without an end would be kept forever" in result.stderr

@@ -380,3 +380,47 @@ def test_arrow_types_with_fields_come_back():
     frame = pd.DataFrame({"ts": [1, 2], "x": lists})
     found = tg.asof_join(frame, frame, on="ts").to_pandas()
     assert [found[name][0].tolist() for name in ("x", "x_right")] == [[1], [1]]
+
+
+# Files written by pandas: the same frames as if pandas had read them
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    # Files do not store an index of consecutive numbers.
+    values = {"ts": [1, 2, 4], "k": [1, 2, 3], "e": pd.Categorical(["a", "b", "a"])}
+    values |= {"x": pd.array([2**60 + 1, None, 3], "Int64"), "b": pd.array([True, None, False])}
+    plain = pd.DataFrame(values)
+    return {"plain": plain, "indexed": plain.set_index("ts"), "labelled": plain[plain["ts"] > 1]}
+
+
+OF_FILES: dict[str, Callable[..., pa.Table]] = {
+    "asof_join": lambda one, other: tg.asof_join(one, other, on="ts"),
+    "full": lambda one, other: tg.interval_join(
+        one, other, on="ts", by="k", lower=0, upper=1, how="full"
+    ),
+    "batches": lambda one, other: pa.Table.from_batches(
+        list(tg.interval_join_batches(one, other, on="ts", lower=0, upper=1))
+    ),
+    "limited": lambda one, other: tg.interval_join(
+        one, other, on="ts", lower=0, upper=1, memory_limit="300MB"
+    ),
+    "aggregate": lambda one, _: tg.aggregate(
+        one, on="ts", size=2, aggs={"x": agg.max("x"), "b": agg.first("b")}
+    ),
+    "rolling": lambda one, _: tg.rolling(one, on="ts", size=2, aggs={"s": agg.sum("x")}),
+    "merge": lambda one, _: tg.merge([one], on="ts"),
+}
+
+
+@pytest.mark.parametrize("name", OF_FILES)
+@pytest.mark.parametrize("left", ["plain", "indexed", "labelled"])
+def test_files_written_by_pandas_are_frames(tmp_path, name, left):
+    sides = {side: frames()[side] for side in (left, "labelled")}
+    paths = [tmp_path / f"{side}.parquet" for side in sides]
+    for frame, path in zip(sides.values(), paths, strict=True):
+        frame.to_parquet(path)
+    one, other = frames()[left], frames()["labelled"]
+    wanted = OF_FILES[name](one, other).to_pandas()
+    found = OF_FILES[name](paths[0], paths[-1]).to_pandas()
+    pd.testing.assert_frame_equal(found, wanted)
+    assert "Int64" in {str(kind) for kind in found.dtypes}

@@ -1,5 +1,6 @@
 """Typed code that uses tidegate: a type checker accepts tables and rejects other values."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,13 @@ HEAD = """
 from datetime import timedelta
 from pathlib import Path
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import tidegate as tg
+import tidegate.pandas
 import tidegate.polars
 from tidegate.types import Bound, JoinStats, OperatorStats, Table
 
@@ -33,6 +36,10 @@ tg.aggregate([table, "b.parquet"], on="ts", size="1m", aggs={"n": tg.agg.count()
 tg.merge(["a.csv", table], on="ts")
 recent: tg.Index = tg.Merge(pa.schema([])).index(by="sym")
 last: pl.DataFrame = tidegate.polars.Frames(pl.DataFrame()).asof_join(table, on="ts")
+lazy: pl.LazyFrame = tidegate.polars.Joins(pl.LazyFrame()).asof_join(pl.LazyFrame(), on="ts")
+sums: pd.DataFrame = tidegate.pandas.Frames(pd.DataFrame()).aggregate(
+    on="ts", size=1, aggs={"n": tg.agg.count()}
+)
 done: float = tg.interval_join_batches(table, table, on="ts", lower=0, upper=1).stats()["left_rows"]
 
 
@@ -65,6 +72,9 @@ REJECTED = [
     'tg.asof_join(table, 1.5, on="ts")',
     'tg.aggregate(7, on="ts", size=1, aggs={"n": tg.agg.count()})',
     'tg.asof_join(table, table, on="ts", strategy="backwards")',
+    'tidegate.polars.Frames(pl.DataFrame()).asof_join(table, on="ts", strategy="backwards")',
+    'tidegate.pandas.Frames(pd.DataFrame()).asof_join(table, on="ts", tolerance=1.5)',
+    "tidegate.polars.Joins(pl.LazyFrame()).asof_join(pl.LazyFrame(), on=1)",
     'tg.interval_join(table, table, on="ts", lower=0, upper=1, how="outer")',
     'tg.interval_join(table, table, on="ts", lower=1.5, upper=2)',
     'tg.aggregate(table, on="ts", size=1, aggs={"n": "count"})',
@@ -74,17 +84,39 @@ REJECTED = [
 ]
 
 
-@pytest.mark.slow
-def test_a_type_checker_accepts_tables_and_rejects_others(tmp_path: Path) -> None:
+def write(folder: Path) -> set[int]:
+    """Write the code, and return the lines that a type checker must reject."""
     lines = [*HEAD.splitlines(), *ACCEPTED.splitlines()]
-    (tmp_path / "code.py").write_text("\n".join([*lines, *REJECTED]) + "\n")
+    (folder / "code.py").write_text("\n".join([*lines, *REJECTED]) + "\n")
+    first = len(lines) + 1
+    return {*range(first, first + len(REJECTED))}
+
+
+@pytest.mark.slow
+def test_mypy_accepts_tables_and_rejects_others(tmp_path: Path) -> None:
+    wanted = write(tmp_path)
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\nstrict = True\n"
         # As for a user without types for these libraries.
         "[mypy-pyarrow.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
+        "[mypy-pandas.*]\nignore_missing_imports = True\n"
     )
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "code.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
-    first = len(lines) + 1
-    assert found == {*range(first, first + len(REJECTED))}, done.stdout
+    assert found == wanted, done.stdout
+
+
+@pytest.mark.slow
+def test_pyright_accepts_tables_and_rejects_others(tmp_path: Path) -> None:
+    # This package contains Node.js, so the test needs no network.
+    pytest.importorskip("basedpyright", reason="pip install basedpyright")
+    wanted = write(tmp_path)
+    options = {"typeCheckingMode": "standard", "reportMissingTypeStubs": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(options))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath"]
+    command += [sys.executable, "code.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [one for one in told if one["severity"] == "error"]
+    assert {one["range"]["start"]["line"] + 1 for one in errors} == wanted, errors

@@ -94,8 +94,9 @@ NOTES = {
     "label": "the result has both window_start and window_end",
     "closed": "windows contain their starts; in calls to tidegate.aggregate, closed='right' makes "
     "them contain their ends instead",
-    "unit": "on Spark, convert the times with a function such as "
-    "pyspark.sql.functions.timestamp_seconds; an operator's sources accept push(rows, unit=...)",
+    "unit": "an operator's sources accept push(rows, unit=...)",
+    "open_ends": "an operator cannot keep rows without an end forever; replace nulls in a bound, "
+    "as in upper=tidegate.left.end.coalesce(...)",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
@@ -179,8 +180,9 @@ def told_class(kind: type) -> type:
             named["windows"] = windows_table(named["windows"])
         try:
             return kind.__new__(cls, *given, **named)
-        except TypeError as raised:
-            error = of_unknown(kind, given, named) or with_remedy(raised, kind.__name__, named)
+        except (TypeError, ValueError) as raised:
+            inputs = dict(zip(names, given, strict=False)) | named
+            error = of_unknown(kind, given, named) or with_remedy(raised, kind.__name__, inputs)
             if error is None:
                 raise
         raise error
@@ -215,8 +217,9 @@ def told_new(new: Function) -> Function:
         _check_collected(cls, given, named)
         try:
             return new(cls, *given, **named)
-        except TypeError:
-            error = of_unknown(cls, given, named)
+        except (TypeError, ValueError) as raised:
+            inputs = dict(zip(_parameters(cls), given, strict=False)) | named
+            error = of_unknown(cls, given, named) or with_remedy(raised, cls.__name__, inputs)
             if error is None:
                 raise
         raise error

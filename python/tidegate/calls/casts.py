@@ -30,6 +30,28 @@ STRINGS = {
     '.cast(pyarrow.timestamp("us")))',
     "dict": '{{**{frame}, {name!r}: numpy.array({frame}[{name!r}], "datetime64[us]")}}',
 }
+# The code for naive times that are in UTC.
+ZONES = {
+    "pandas": "{frame}.assign({name}={frame}[{name!r}].dt.tz_localize('UTC'))",
+    "polars": "{frame}.with_columns(polars.col({name!r}).dt.replace_time_zone('UTC'))",
+    "pyarrow": "{frame}.set_column({place}, {name!r}, pyarrow.compute.assume_timezone("
+    "{frame}[{name!r}], 'UTC'))",
+}
+# Matches errors about times on both sides, of which only one has a time zone.
+MIXED = re.compile(
+    r"times with and without a time zone cannot be compared: "
+    r"left `([^`]+)` is (timestamp\[[^\]]+\]), right `([^`]+)` is (timestamp\[[^\]]+\]); add .*"
+)
+
+
+def cast_of_zones(text: str, inputs: Mapping[str, Any]) -> str | None:
+    """Return a message about time zones with the code to write, or None for other messages."""
+    found = MIXED.search(text)
+    if found is None:
+        return None
+    side, name = ("left", found[1]) if "tz=" not in found[2] else ("right", found[3])
+    line = _line(ZONES, inputs.get(side), side, name)
+    return f"{text}; if the times without one are in UTC, write {line}" if line else None
 
 
 def cast_of(text: str, inputs: Mapping[str, Any]) -> str | None:

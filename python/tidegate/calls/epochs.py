@@ -6,7 +6,7 @@ rounded times could match other rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,24 @@ from tidegate import _tidegate
 from tidegate._tidegate import SchemaError, TidegateError
 from tidegate.calls.casts import cast_of_floats
 from tidegate.calls.inputs import OpenTable, elsewhere, opened
+from tidegate.io.open_tables import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 UNITS = ("s", "ms", "us", "ns")
 
 # Floats of each unit are whole numbers of these units. A whole number of finer units would usually
 # not fit into a float.
 OF_FLOATS = {"s": "us", "ms": "us", "us": "us", "ns": "ns"}
+
+NO_NUMBERS = (
+    "unit: applies only to numeric times, but no time column contains numbers; leave it out"
+)
+OF_INDEX = (
+    "the times of an index cannot be converted; build the index on a timestamp column, and leave "
+    "unit out"
+)
 
 
 @dataclass(frozen=True)
@@ -81,9 +90,7 @@ def converted(
         if name in tables[side].schema.names
     ]
     if not any(map(_is_number, kinds)):
-        message = "unit: applies only to numeric times, but no time column contains numbers; "
-        message += "leave it out"
-        raise SchemaError(message)
+        raise SchemaError(NO_NUMBERS)
     # Times without a zone are taken to be in UTC, so all of them can be compared.
     if any(pa.types.is_timestamp(kind) and kind.tz is None for kind in kinds):
         start = epoch.start.cast(pa.timestamp(epoch.start.type.unit))
@@ -94,6 +101,50 @@ def converted(
     return list(tables.values())
 
 
+def in_batches(table: OpenTable, names: Sequence[str], given: str) -> OpenTable:
+    """Return an open table that converts numeric times to timestamps as its rows are read.
+
+    Args:
+        table: The table.
+        names: The names of its time columns.
+        given: The unit.
+    """
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    wanted = [name for name in dict.fromkeys(names) if name in kinds and _is_number(kinds[name])]
+    if not wanted:
+        return table
+    # Integers keep their unit, as in CSV files.
+    start = pa.scalar(0, pa.timestamp("s", "UTC"))
+    epoch = replace(Epoch.of(given), start=start)
+    place = table.name or table.label
+
+    def converting(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        before = 0
+        for batch in rows:
+            found = pa.Table.from_batches([batch])
+            for name in wanted:
+                found = _with_times(found, name, epoch, place, None, before)
+            before += batch.num_rows
+            yield from found.to_batches()
+
+    def whole(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        rows = table.whole(columns)
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else rows
+        return converting(checked(iter(batches), place))
+
+    schema = table.schema.empty_table()
+    for name in wanted:
+        schema = _with_times(schema, name, epoch, place, None)
+    return replace(
+        table,
+        schema=schema.schema,
+        whole=whole,
+        few=lambda columns, rows: converting(checked(table.few(columns, rows), place)),
+        # Statistics in the files are about the numbers.
+        pieces=None,
+    )
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
@@ -101,9 +152,11 @@ def _is_number(kind: pa.DataType) -> bool:
 def _table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
     """Return all rows of an input."""
     if isinstance(given, _tidegate.Index):
-        message = f"{name}: the times of an index cannot be converted; build the index on a "
-        message += "timestamp column, and leave unit out"
+        message = f"{name}: {OF_INDEX}"
         raise SchemaError(message)
+    if isinstance(given, _tidegate.InputRows):
+        # The input was read to look for expressions in other arguments.
+        return _tidegate._with_computed(given, name, "on", [], [], None)[0]  # noqa: SLF001 - internal to the package
     is_read = isinstance(given, OpenTable) or _tidegate.is_arrow(given)
     one = given if is_read else opened(name, given)
     if isinstance(one, OpenTable):
@@ -111,8 +164,13 @@ def _table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
     return pa.table(one)
 
 
-def _with_times(table: pa.Table, name: str, epoch: Epoch, side: str, given: object) -> pa.Table:
-    """Return a table with a column of numbers converted to timestamps."""
+def _with_times(  # noqa: PLR0913, PLR0917 - a column and its place in messages
+    table: pa.Table, name: str, epoch: Epoch, side: str, given: object, before: int = 0
+) -> pa.Table:
+    """Return a table with a column of numbers converted to timestamps.
+
+    `before` is the number of rows before those in the table.
+    """
     if name not in table.schema.names or not _is_number(table.schema.field(name).type):
         # Native code reports a missing column, and converts timestamps of other units.
         return table
@@ -121,7 +179,9 @@ def _with_times(table: pa.Table, name: str, epoch: Epoch, side: str, given: obje
     finest = max(unit, str(epoch.start.type.unit), key=UNITS.index)
     steps = column if unit == epoch.unit else None
     if pa.types.is_floating(column.type):
-        steps = _whole(column, epoch.unit, unit, f"{side}: column `{name}`", (name, side, given))
+        steps = _whole(
+            column, epoch.unit, unit, f"{side}: column `{name}`", (name, side, given, before)
+        )
     assert steps is not None  # noqa: S101 - integers count the unit itself
     try:
         since = steps.cast(pa.int64()).cast(pa.duration(unit)).cast(pa.duration(finest))
@@ -134,7 +194,7 @@ def _with_times(table: pa.Table, name: str, epoch: Epoch, side: str, given: obje
 
 
 def _whole(
-    column: pa.ChunkedArray, of: str, unit: str, place: str, where: tuple[str, str, object]
+    column: pa.ChunkedArray, of: str, unit: str, place: str, where: tuple[str, str, object, int]
 ) -> pa.ChunkedArray:
     """Return floats that count one unit as integers that count another unit, without loss."""
     factor = 1000.0 ** (UNITS.index(unit) - UNITS.index(of))
@@ -146,8 +206,10 @@ def _whole(
         exact = (steps / factor == values) & (np.abs(steps) < 2.0**53)
     if (wrong := np.flatnonzero(known & ~exact)).size:
         row = int(wrong[0])
-        message = f"{place}, row {row}: {values[row]} {of} is not a whole number of {unit}; "
-        name, side, given = where
+        name, side, given, before = where
+        message = (
+            f"{place}, row {before + row}: {values[row]} {of} is not a whole number of {unit}; "
+        )
         line = cast_of_floats(given, side, name) if of == "s" else None
         message += f"to round the times, write {line}" if line else "round the times first"
         raise TidegateError(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
@@ -12,15 +13,13 @@ from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
 from tidegate.calls.joins import planned
 from tidegate.calls.listed_windows import windows_table
+from tidegate.types import Streams, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tidegate.calls.ways import AnyQuery
     from tidegate.io.open_tables import OpenTable
-    from tidegate.types import Streams, Table
 
-    Planner = Callable[..., str]
+Planner = Callable[..., str]
 
 
 def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:

@@ -15,52 +15,52 @@ Examples use `tg` for `tidegate`, `pa` for `pyarrow`, and these tables:
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tidegate import _tidegate
+from tidegate import _tidegate, agg
+from tidegate._tidegate import BatchReader
 from tidegate.calls import aggregates, digests, joins, merges, rolled
 from tidegate.calls.arguments import told, told_class
+from tidegate.deferred import Deferred
+from tidegate.expressions import Expr
+from tidegate.types import (
+    Algorithm,
+    AsofHow,
+    BandAlgorithm,
+    Bound,
+    Bytes,
+    Closed,
+    ClosedEnds,
+    ClosedWindow,
+    Empty,
+    End,
+    Epoch,
+    GroupKeys,
+    How,
+    IntervalNames,
+    JoinStats,
+    Length,
+    Names,
+    OperatorStats,
+    Reports,
+    Sides,
+    SideValues,
+    Strategy,
+    Streams,
+    Table,
+    Time,
+    Value,
+    Weekday,
+    Window,
+    WindowAlgorithm,
+    Within,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pyarrow as pa
-
-    from tidegate import agg
-    from tidegate._tidegate import BatchReader
-    from tidegate.expressions import Expr
-    from tidegate.types import (
-        Algorithm,
-        AsofHow,
-        BandAlgorithm,
-        Bound,
-        Bytes,
-        Closed,
-        ClosedEnds,
-        ClosedWindow,
-        Empty,
-        End,
-        Epoch,
-        GroupKeys,
-        How,
-        IntervalNames,
-        JoinStats,
-        Length,
-        Names,
-        OperatorStats,
-        Reports,
-        Sides,
-        SideValues,
-        Strategy,
-        Streams,
-        Table,
-        Time,
-        Value,
-        Weekday,
-        Window,
-        WindowAlgorithm,
-        Within,
-    )
+else:
+    pa = Deferred("pyarrow")
 
 
 @told

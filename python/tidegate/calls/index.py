@@ -11,23 +11,24 @@ Examples use `tg` for `tidegate`, and these tables:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tidegate import _tidegate
 from tidegate._tidegate import StateError
 from tidegate.calls.arguments import told, told_new
+from tidegate.deferred import Deferred
 from tidegate.expressions import Expr
+from tidegate.types import Bound, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date, datetime
-    from typing import Self
-
-    import numpy as np
     import pyarrow as pa
-
-    from tidegate.types import Bound, Table
+else:
+    pa = Deferred("pyarrow")
 
 
 class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring

@@ -114,12 +114,12 @@ def with_times(
     # Imported late, because it imports pyarrow.
     from tidegate.calls import epochs  # noqa: PLC0415
 
-    columns = dict(zip(("left", "right"), _times(making, arguments), strict=True))
+    columns = dict(zip(("left", "right"), times_of(making, arguments), strict=True))
     one, other = epochs.converted({"left": left, "right": right}, columns, unit)
     return one, other
 
 
-def _times(making: Making, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+def times_of(making: Making, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the time columns on each side. Expressions are left out."""
     on = arguments["time"] if making is _tidegate.band_join_query else arguments["on"]
     if on is None:

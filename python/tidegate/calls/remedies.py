@@ -5,13 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate._tidegate import SchemaError, TidegateError
-from tidegate.calls.casts import cast_of
+from tidegate.calls.casts import cast_of, cast_of_zones
 from tidegate.other_names import INSTEAD
 
 MIXED = re.compile(
-    r"times with and without a time zone cannot be compared: "
-    r"(left `.*` is (\w+), right `(.*)` is (\w+).*?); add a time zone to both"
+    r"an integer and a time cannot be compared: "
+    r"(left `.*` is (\w+), right `.*` is \w+.*?); cast one of them"
 )
+NO_TS = re.compile(
+    r"there is no column `ts`, which `on` names; (it has `([^`]+)`.*?)(?:; did you mean `(.+)`\?)?$"
+)
+OF_INTEGERS = re.compile(r"(\w+) is a duration, but the time columns are integers; give .*")
 OF_LEFT = re.compile(r"right: there is no column `([^`]+)`, which `aggs` names")
 OF_TYPE = re.compile(r"'(\w+)' object is not an instance of '(str|bool)'")
 NO_FUNCTION = re.compile(r"aggs: `(.*)`: expected a function such as [^;]*", re.DOTALL)
@@ -23,22 +27,16 @@ FUNCTIONS = ("sum", "mean", "min", "max", "first", "last", "count", "var", "std"
 OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", "between")
 
 
-def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> Exception | None:  # noqa: PLR0911 - a kind of error a return
+def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> Exception | None:
     """Return a function's error with a hint added, or None if its message is already complete."""
     text = str(error)
-    if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
-        return SchemaError(message)
-    if isinstance(error, SchemaError) and ", which `session` names" in text:
-        return SchemaError(f"{text}; a duration consists of a number and a unit, as in '30m'")
-    if found := OF_LEFT.search(text):
-        message = f"{text}; functions in `aggs` read columns of the matching right rows"
-        message += f", and columns of the left side such as `{found[1]}` are in the result anyway"
-        return SchemaError(message) if isinstance(error, SchemaError) else None
-    if (found := MIXED.search(text)) and "int" in f"{found[2]} {found[4]}":
-        side = "left" if "int" in found[2] else "right"
-        message = f"integers and timestamps cannot be compared: {found[1]}; if the integers count "
-        message += f"milliseconds since 1970, write pandas.to_datetime({side}[...], unit='ms', "
-        message += "utc=True), or cast them in pyarrow or polars"
+    if isinstance(error, SchemaError):
+        message = cast_of(text, inputs) or cast_of_zones(text, inputs)
+        if ", which `session` names" in text:
+            message = f"{text}; a duration consists of a number and a unit, as in '30m'"
+        if message is not None:
+            return SchemaError(message)
+    if (message := _of_columns(text, function, inputs)) is not None:
         return SchemaError(message)
     if (found := NO_FUNCTION.fullmatch(text)) and isinstance(inputs.get("aggs"), Mapping):
         line = _function(inputs["aggs"].get(found[1]))
@@ -47,6 +45,51 @@ def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> E
         return _of_type(found[1], found[2], function, inputs)
     if type(error) is TidegateError and (found := SYNTAX.search(text)):
         return TidegateError(f"{text}; {_syntax(found[2], found[3])}")
+    return None
+
+
+def _of_columns(text: str, function: str, inputs: Mapping[str, Any]) -> str | None:
+    """Return a message about the columns of the inputs with a hint added."""
+    if found := OF_LEFT.search(text):
+        message = f"{text}; functions in `aggs` read columns of the matching right rows"
+        return (
+            f"{message}, and columns of the left side such as `{found[1]}` are in the result anyway"
+        )
+    if (found := NO_TS.search(text)) and "on" not in inputs:
+        message = f"{text[: found.start()]}there is no column `ts`, the default of `on`; {found[1]}"
+        return f"{message}; give the name of the time column, as in on={found[3] or found[2]!r}"
+    if OF_INTEGERS.fullmatch(text) and _has_unit(function):
+        return f"{text}, or pass unit='ms' if the integers count milliseconds since 1970"
+    if found := MIXED.search(text):
+        side = "left" if "int" in found[2] else "right"
+        message = f"an integer and a time cannot be compared: {found[1]}; if the integers count "
+        message += "milliseconds since 1970, "
+        if _has_unit(function):
+            return f"{message}pass unit='ms'"
+        message += f"write pandas.to_datetime({side}[...], unit='ms', utc=True), or cast them "
+        return f"{message}in pyarrow or polars"
+    return _repeated(inputs) if "Duplicate column names" in text else None
+
+
+def _has_unit(function: str) -> bool:
+    """Return whether a function has the argument `unit`."""
+    # Imported late, because only errors need the descriptions of all options.
+    from tidegate.options import options_of  # noqa: PLC0415
+
+    return any(one.name == "unit" for one in options_of(function.removesuffix("_batches")))
+
+
+def _repeated(inputs: Mapping[str, Any]) -> str | None:
+    """Return a message with a repeated column of a pandas frame, or None if there is none."""
+    several = inputs.get("streams")
+    each = dict(inputs)
+    if isinstance(several, list | tuple):
+        each |= {f"streams[{at}]": one for at, one in enumerate(several)}
+    for name, given in each.items():
+        if type(given).__module__.startswith("pandas") and hasattr(given, "columns"):
+            twice = given.columns[given.columns.duplicated()]
+            if len(twice):
+                return f"{name}: there is more than one column `{twice[0]}`; rename all but one"
     return None
 
 

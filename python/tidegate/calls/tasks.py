@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+import tidegate
 from tidegate import _tidegate
 from tidegate.calls import functions
 from tidegate.calls.explain import JOINS, bound, of_index
 from tidegate.calls.index import Index, with_names_of
 from tidegate.calls.listed_windows import windows_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidegate.slices.plan import TaskPlan
-    from tidegate.types import Bytes, Streams
+from tidegate.types import Bytes, Streams
 
 # Arguments that apply to a whole call, not to its tasks.
 _OF_CALL = ("max_rows", "memory_limit", "lateness", "progress", "unit")
@@ -36,7 +33,7 @@ def tasks(
     target: Bytes = "1GB",
     scratch: str | os.PathLike[str] | None = None,
     **arguments: Any,  # noqa: ANN401 - as for the function
-) -> TaskPlan:
+) -> tidegate.TaskPlan:
     """Divide a call over Parquet files into tasks that can run anywhere, in any order.
 
     The times in the file footers determine how the call is divided. Each task returns the part of

@@ -12,7 +12,7 @@ from tidegate._tidegate import AggregationQuery, RollingQuery
 from tidegate.agg import Aggregate, Function, Interpolation, ewm_mean, quantile, top
 from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
-from tidegate.io.open_tables import of_one_type
+from tidegate.io.open_tables import OpenTable, of_one_type
 from tidegate.other_names import INSTEAD
 
 # The command line supports every function except `udf`, which needs Python code.
@@ -165,10 +165,14 @@ def _with_parameter(name: str, text: str, inside: str, where: str | None) -> Agg
     raise ValueError(message)
 
 
+def _opened(job: Job) -> list[OpenTable]:
+    tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
+    return [given.timed(table) for given, table in zip(job.streams, tables, strict=True)]
+
+
 def plan(job: Job) -> str:
     """Describe how the rows would be aggregated, reading only the schemas if possible."""
-    tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
-    return explain.of_aggregation(job.query, tables, job.limits.of_call(), in_batches=True)
+    return explain.of_aggregation(job.query, _opened(job), job.limits.of_call(), in_batches=True)
 
 
 def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
@@ -177,7 +181,7 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
     output.check(job.streams)
     if job.query.arguments["threads"] is not None:
         pa.set_cpu_count(job.query.threads)
-    tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
+    tables = _opened(job)
     show_csv(tables, shown=verbose)
     out = 0
     name = "rolling" if isinstance(job.query, RollingQuery) else "aggregate"

@@ -158,6 +158,13 @@ def _followers(
     ]
     of_csv = [follower.schema for follower in followers if follower.columns is not None]
     check_types(work.inputs, of_csv)
+    for given, follower in zip(work.inputs, followers, strict=True):
+        if follower.columns is None and given.csv.epoch_unit is not None:
+            message = (
+                f"{given.name}: --epoch-unit cannot convert the times of an Arrow stream with "
+            )
+            message += "--follow; write timestamps to the stream, or omit one of these options"
+            raise tidegate.TidegateError(message)
     return followers
 
 

@@ -49,6 +49,7 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
         pa.set_cpu_count(job.threads)
     [table] = opened([job.table])
     show_csv([table], shown=verbose)
+    table = job.table.timed(table)
     # The number of steps is known, but not the time that each of them takes.
     with tqdm(desc="index", unit=" steps", total=3, disable=not show_progress) as bar:
         bar.set_postfix_str("read")

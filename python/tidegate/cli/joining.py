@@ -62,10 +62,11 @@ class _Opened(NamedTuple):
 def _opened(job: Job) -> _Opened:
     if isinstance(job.right, IndexInput):
         [left] = opened([job.left])
+        left = job.left.timed(left)
         index = job.right.open()
         return _Opened(_with_names_of(index, job.query), left, index)
     left, right = opened([job.left, job.right], streamed=job.limits.streamed)
-    return _Opened(job.query, left, right)
+    return _Opened(job.query, job.left.timed(left), job.right.timed(right))
 
 
 def _with_names_of(index: Index, query: JoinQuery) -> JoinQuery:

@@ -49,9 +49,12 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
     if job.threads is not None:
         pa.set_cpu_count(job.threads)
     with _noting_signals() as signals:
-        streams = of_one_type([one for given in job.inputs for one in given.streams()])
+        of_inputs = [(given, one) for given in job.inputs for one in given.streams()]
+        streams = of_one_type([one for _, one in of_inputs])
         check_types(job.inputs, csv_schemas(streams))
         show_csv(streams, shown=verbose)
+        pairs = zip(of_inputs, streams, strict=True)
+        streams = [given.timed(stream) for (given, _), stream in pairs]
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:

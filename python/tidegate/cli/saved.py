@@ -330,6 +330,7 @@ _OPTIONS = {
     "header": bool,
     "names": list,
     "quote": str,
+    "escape": str,
     "time_formats": list,
     "zone": str,
     "epoch_unit": str,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import tidegate
 from tidegate.bounded import limits as bounded
+from tidegate.calls import epochs
 from tidegate.io.addresses import local_files
 from tidegate.io.dialects import Dialect
 from tidegate.io.files import (
@@ -48,6 +49,15 @@ class Input:
     def streams(self) -> list[OpenTable]:
         """Open the files as separate tables that are read batch by batch."""
         return open_files(self.name, how=Reading(self.layout, self.csv, streamed=True))
+
+    def timed(self, table: OpenTable) -> OpenTable:
+        """Return a table of this input, with numeric times converted if their unit is known.
+
+        The times in CSV files are already converted, from the digits in the files.
+        """
+        unit = self.csv.epoch_unit
+        is_csv = any(piece.layout.is_csv for piece in table.pieces or [])
+        return table if unit is None or is_csv else epochs.in_batches(table, self.csv.times, unit)
 
     def local_files(self) -> list[str]:
         """Return the local files that are read."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import TidegateError
-from tidegate.io.iso_times import iso
+from tidegate.io.iso_times import as_text
 
 BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 
@@ -25,7 +25,7 @@ class CsvLines:
     def __init__(self, file: Any, schema: pa.Schema, delimiter: str) -> None:  # noqa: ANN401 - pyarrow's or Python's
         for field in schema:
             try:
-                _texts(pa.nulls(1, field.type))
+                _texts(pa.nulls(1, field.type), field.name)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 message = (
                     f"column `{field.name}`: CSV cannot represent {field.type}; "
@@ -42,7 +42,8 @@ class CsvLines:
         if not batch.num_rows:
             return
         # Binary, because the values of a binary column need not be UTF-8.
-        columns = [_texts(column).cast(pa.large_binary()) for column in batch.columns]
+        named = zip(batch.columns, batch.schema.names, strict=True)
+        columns = [_texts(column, name).cast(pa.large_binary()) for column, name in named]
         empty, *parts = [pa.scalar(one, pa.large_binary()) for one in ("", self._delimiter, "\n")]
         lines = pc.binary_join_element_wise(
             *columns, parts[0], null_handling="replace", null_replacement=""
@@ -59,18 +60,17 @@ class CsvLines:
         """Do nothing, because CSV files have no end marker."""
 
 
-def _texts(column: pa.Array) -> pa.Array:
+def _texts(column: pa.Array, name: str) -> pa.Array:
     """Return the values of a column as they are written.
 
     Raises:
+        TidegateError: A time is too far from 1970.
         ArrowInvalid: CSV cannot represent the type.
         ArrowNotImplementedError: CSV cannot represent the type.
     """
     kind = column.type
     if isinstance(column, pa.DictionaryArray):
-        return pc.take(_texts(column.dictionary), column.indices)
-    if pa.types.is_timestamp(kind):
-        return iso(column)
+        return pc.take(_texts(column.dictionary, name), column.indices)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _quoted(column.cast(pa.large_string()), pa.large_string())
     if any(is_kind(kind) for is_kind in BINARY):
@@ -79,7 +79,7 @@ def _texts(column: pa.Array) -> pa.Array:
     if pa.types.is_nested(kind):
         message = f"{kind} has no form as a string"
         raise pa.ArrowNotImplementedError(message)
-    return column.cast(pa.string())
+    return as_text(column, name)
 
 
 def _quoted(column: pa.Array, kind: pa.DataType) -> pa.Array:

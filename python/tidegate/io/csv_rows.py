@@ -34,7 +34,7 @@ from tidegate.io.guesses import (
     signs_of_text,
 )
 from tidegate.io.headers import Header, header_of
-from tidegate.io.lines import LineEnds, count_breaks, escaped_quote, marks
+from tidegate.io.lines import LineEnds, count_breaks, escaped_quote
 
 Opener: TypeAlias = Callable[[], pa.NativeFile]
 """Opens a file for reading from the beginning."""
@@ -42,6 +42,8 @@ Opener: TypeAlias = Callable[[], pa.NativeFile]
 BLOCK_BYTES = 1 << 20
 # pyarrow stores the size of a block in 32 bits.
 LARGEST_BLOCK_BYTES = 1 << 30
+
+BACKSLASH = "\\"
 
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
@@ -69,7 +71,8 @@ class Columns:
 
     def advice(self, fault: str) -> str | None:
         """Return advice for a query that does not accept the type of one of these columns."""
-        for name in re.findall(r"`([^`]+)`", fault):
+        names = [] if "there is no column" in fault else re.findall(r"`([^`]+)`", fault)
+        for name in names:
             if name not in self.schema.names:
                 continue
             kind, written = self.schema.field(name).type, self.dialect.written
@@ -174,15 +177,15 @@ def _has_backslash(column: pa.ChunkedArray) -> bool:
 
 def _check_escapes(lines: bytes, dialect: Dialect) -> None:
     """Reject quotes that are escaped by a backslash, which would end their values too early."""
+    if dialect.escape:
+        return
     found = escaped_quote(lines, dialect.separator, dialect.quote)
     if found is None:
         return
     mark = dialect.quote
     message = f"the value {found.decode(errors='replace')!r:.80} seems to escape a quote with a "
-    message += f"backslash; write a quote within a quoted value as {mark}{mark}"
-    if not dialect.of_command:
-        message += ", or read the file with pyarrow.csv.read_csv and ParseOptions(escape_char="
-        message += "'\\\\'), and give the table"
+    message += f"backslash; give {dialect.written('escape', BACKSLASH)}, or write a quote within a "
+    message += f"quoted value as {mark}{mark}"
     raise pa.ArrowInvalid(message)
 
 
@@ -333,7 +336,7 @@ def whole_lines(stream: pa.NativeFile, dialect: Dialect, head: Header) -> Iterat
     Raises:
         ArrowInvalid: A line is too long.
     """
-    ends = LineEnds(marks(dialect.separator, dialect.quote))
+    ends = LineEnds(dialect.marks)
     unread: list[bytes] = []
     head.after(stream)
     while more := stream.read(BLOCK_BYTES):
@@ -544,4 +547,7 @@ def _of_shape(error: pa.ArrowInvalid, dialect: Dialect) -> pa.ArrowInvalid:
     if dialect.quote:
         none = dialect.written("quote", "none" if dialect.of_command else "")
         told += f"; if no value is quoted, give {none}"
+    if "\\" in str(error) and not dialect.escape:
+        told += "; if a backslash makes the next character part of the value, give "
+        told += dialect.written("escape", BACKSLASH)
     return pa.ArrowInvalid(f"{error}; {told}")

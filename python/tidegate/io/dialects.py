@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate import TidegateError
+from tidegate.io.lines import Marks, marks
 
 ISO = "ISO8601"
 """The name of the default time format, as in pyarrow."""
@@ -105,6 +106,9 @@ class Dialect:
     quote: str = '"'
     """The character around quoted values; an empty string if no value is quoted."""
 
+    escape: str = ""
+    """The character that makes the next one part of the value; an empty string if there is none."""
+
     time_formats: tuple[str, ...] = ()
     """The formats of times, such as `%d.%m.%Y %H:%M`; if empty, times are in ISO 8601 format."""
 
@@ -139,6 +143,7 @@ class Dialect:
         if self.quote and not _is_character(self.quote):
             reason = f"expected one ASCII character, or '' for none, got {self.quote!r:.80}"
             raise DialectError(option="quote", reason=reason)
+        self._check_escape()
         self._check_numbers()
         self._check_times()
         self._check_names()
@@ -147,6 +152,20 @@ class Dialect:
         except LookupError:
             reason = f"{self.encoding!r:.80} is unknown; give an encoding such as latin-1 or cp1252"
             raise DialectError(option="encoding", reason=reason) from None
+
+    def _check_escape(self) -> None:
+        if not self.escape:
+            return
+        if not _is_character(self.escape) or self.escape in {self.quote, self.separator}:
+            reason = (
+                "expected one ASCII character that is neither the delimiter nor the quote, such "
+            )
+            reason += f"as '\\', got {self.escape!r:.80}"
+            raise DialectError(option="escape", reason=reason)
+        if any(self.escape in null for null in self.nulls):
+            reason = f"escape characters such as {self.escape!r} are removed before values are "
+            reason += "compared with the strings for null; write quoted values, or omit escape"
+            raise DialectError(option="null", reason=reason)
 
     def _check_numbers(self) -> None:
         if self.decimal not in {".", ","}:
@@ -197,6 +216,11 @@ class Dialect:
     def has_text_times(self) -> bool:
         """Whether times are read as strings and converted afterwards."""
         return bool(self.time_formats or self.zone or self.epoch_unit)
+
+    @property
+    def marks(self) -> Marks:
+        """The characters that separate, quote and escape values."""
+        return marks(self.separator, self.quote, self.escape)
 
     def tab_separated(self) -> "Dialect":
         """Return the dialect for a tab-separated file."""

@@ -28,7 +28,7 @@ from tidegate.io.files import (
 )
 from tidegate.io.growing import Edges, GrowingFile, Mark
 from tidegate.io.headers import Header, header_in
-from tidegate.io.lines import LineEnds, count_breaks, marks, open_quote
+from tidegate.io.lines import LineEnds, count_breaks, open_quote
 
 # A longer line most likely contains an unclosed quote, or is not CSV.
 LONGEST_LINE_BYTES = 1 << 20
@@ -263,7 +263,7 @@ class _CsvFollower:
     def _begin(self) -> None:
         """Reset the position to the beginning of a file."""
         self._unread = b""
-        self._marks = marks(self._dialect.separator, self._dialect.quote)
+        self._marks = self._dialect.marks
         self._ends = LineEnds(self._marks)
         # The edges of the lines that were returned, and their number.
         self._edges = Edges()

@@ -154,7 +154,8 @@ def parse_options(dialect: Dialect) -> pyarrow.csv.ParseOptions:
     return pyarrow.csv.ParseOptions(
         delimiter=dialect.separator,
         quote_char=dialect.quote or False,
-        newlines_in_values=bool(dialect.quote),
+        escape_char=dialect.escape or False,
+        newlines_in_values=bool(dialect.quote or dialect.escape),
     )
 
 

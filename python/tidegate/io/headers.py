@@ -16,7 +16,7 @@ import pyarrow.csv
 from tidegate.io.dialects import Dialect
 from tidegate.io.files import in_arrow_memory
 from tidegate.io.guesses import parse_options
-from tidegate.io.lines import first_end, marks
+from tidegate.io.lines import first_end
 
 # A longer header most likely contains an unclosed quote, or is not CSV.
 LONGEST_BYTES = 1 << 20
@@ -66,7 +66,7 @@ def _beginning(stream: pa.NativeFile, dialect: Dialect) -> bytes:
     found = b""
     while len(found) < LONGEST_BYTES and (more := stream.read(1 << 16)):
         found += more
-        known = marks(dialect.separator, dialect.quote)
+        known = dialect.marks
         second = first_end(found, _start(found), known)
         if second < len(found) and first_end(found, second, known) < len(found):
             break
@@ -86,7 +86,7 @@ def _mark(text: bytes) -> int:
 def header_in(text: bytes, dialect: Dialect) -> Header:
     """Return the header of a file that begins with these bytes."""
     start = _start(text)
-    end = first_end(text, start, marks(dialect.separator, dialect.quote))
+    end = first_end(text, start, dialect.marks)
     values = _values(text[start:end], dialect)
     if dialect.names:
         _check_count(values, dialect)
@@ -143,7 +143,7 @@ def _check_delimiter(text: bytes, end: int, values: Sequence[str], dialect: Dial
     """
     if dialect.delimiter is not None or len(values) != 1:
         return
-    second = text[end : first_end(text, end, marks(dialect.separator, dialect.quote))]
+    second = text[end : first_end(text, end, dialect.marks)]
     for line, place in ((text[:end], "its first line"), (second, "its second line")):
         counts = {one: line.count(one.encode()) for one in OTHER_DELIMITERS}
         best = max(counts, key=counts.__getitem__)

@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate import TidegateError
+
 PER_SECOND = dict(zip(("s", "ms", "us", "ns"), (1, 10**3, 10**6, 10**9), strict=True))
 UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
 
@@ -34,6 +36,23 @@ def iso(column: pa.Array) -> pa.Array:
         texts = pc.replace_substring_regex(local.cast(pa.string()), r"\.?0+$", "")
     texts = pc.replace_substring(texts, " ", "T")
     return pc.binary_join_element_wise(texts, offsets, "")
+
+
+def as_text(column: pa.Array, name: str) -> pa.Array:
+    """Return the values of a column as strings.
+
+    Raises:
+        TidegateError: A time or date has no form as a string; the message names the column.
+    """
+    texts = iso(column) if pa.types.is_timestamp(column.type) else column.cast(pa.string())
+    # Instead of raising an error, pyarrow returns strings such as `<value out of range: 9999999>`.
+    if pa.types.is_temporal(column.type) and pc.any(wrong := pc.starts_with(texts, "<")).as_py():
+        plain = column.filter(wrong).cast(pa.int64() if column.type.bit_width > 32 else pa.int32())  # noqa: PLR2004 - bits
+        message = f"column `{name}`: the value {plain[0].as_py()} of type {column.type} is too far "
+        message += "from 1970 to be written as text; check the unit of the times, or write Parquet "
+        message += "or Arrow"
+        raise TidegateError(message)
+    return texts
 
 
 def _offsets(local: pa.Array, instant: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate import TidegateError
-from tidegate.io.iso_times import iso
+from tidegate.io.iso_times import as_text
 
 TEXT = (
     pa.types.is_timestamp,
@@ -45,7 +45,8 @@ class JsonLines:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         columns = [
-            _as_text(column) if _is_text(column.type) else column for column in batch.columns
+            as_text(column, name) if _is_text(column.type) else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
         try:
@@ -59,10 +60,6 @@ class JsonLines:
 
     def close(self) -> None:
         """Do nothing, because JSON Lines files have no end marker."""
-
-
-def _as_text(column: pa.Array) -> pa.Array:
-    return iso(column) if pa.types.is_timestamp(column.type) else column.cast(pa.string())
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -6,6 +6,7 @@ visited a fixed number of times, regardless of how the text is split or quoted.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,6 +28,12 @@ class Marks:
     before_quotes: np.ndarray[tuple[int], np.dtype[np.bool_]]
     """For each byte, whether a quote after it opens or reopens a quoted value."""
 
+    escape: bytes = b""
+    """The character that makes the next one part of the value."""
+
+    tokens: re.Pattern[bytes] | None = None
+    """Matches the bytes that change the meaning of later ones, if there is an escape character."""
+
     begin: bytes = b"\n"
     """Stands in for the text before a piece that begins with a new value."""
 
@@ -45,8 +52,11 @@ class Marks:
 
 
 @cache
-def marks(delimiter: str = ",", quote: str = '"') -> Marks:
-    """Return the patterns for a delimiter and a quote character (empty if there is none)."""
+def marks(delimiter: str = ",", quote: str = '"', escape: str = "") -> Marks:
+    """Return the patterns for a delimiter, a quote and an escape character.
+
+    The quote or the escape character is empty if there is none.
+    """
     between, mark = re.escape(delimiter.encode()), re.escape(quote.encode())
     # In a pattern without quotes, no part contains one.
     other = rb"[^%b\n]" % mark
@@ -69,7 +79,68 @@ def marks(delimiter: str = ",", quote: str = '"') -> Marks:
         re.compile(part),
         re.compile(rb"(?:%b\n)*" % part),
         table,
+        escape.encode(),
+        _tokens(delimiter + quote, escape) if escape else None,
     )
+
+
+def _tokens(separators: str, escape: str) -> re.Pattern[bytes]:
+    escaped = re.escape(escape.encode())
+    between = b"".join(re.escape(one.encode()) for one in separators)
+    return re.compile(rb"%b(?:.|\Z)|[%b\r\n]" % (escaped, between), re.DOTALL)
+
+
+class _Escaped:
+    """Finds line ends in text with an escape character, token by token."""
+
+    def __init__(self, of: Marks) -> None:
+        assert of.tokens is not None  # noqa: S101 - for mypy
+        self._tokens, self._quote, self._escape = of.tokens, of.quote, of.escape
+        self._state = "begin"
+        self._awaits = False
+        """Whether the last byte was an escape character."""
+
+        self.opened = 0
+        """The position of the last quote that opened a value."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the text so far ends within a quoted value."""
+        return self._state == "quoted"
+
+    def ends(self, text: bytes, start: int = 0) -> Iterator[int]:
+        """Yield the line ends in more text."""
+        place = start
+        if self._awaits and text:
+            place, self._awaits = start + 1, False
+            self._pass_over()
+        for found in self._tokens.finditer(text, place):
+            if found.start() > place:
+                self._pass_over()
+            token, place = found[0], found.end()
+            if token[:1] == self._escape:
+                self._pass_over()
+                self._awaits = len(token) == 1
+            elif token == self._quote:
+                self._at_quote(found.start())
+            elif self._state != "quoted":
+                self._state = "begin"
+                if token == b"\n":
+                    yield place
+        if len(text) > place:
+            self._pass_over()
+
+    def _pass_over(self) -> None:
+        """Note that the text contains other bytes."""
+        if self._state != "quoted":
+            self._state = "plain"
+
+    def _at_quote(self, place: int) -> None:
+        if self._state == "quoted":
+            self._state = "quote"
+        elif self._state in {"begin", "quote"}:
+            self.opened = place if self._state == "begin" else self.opened
+            self._state = "quoted"
 
 
 def _quoted(mark: bytes) -> bytes:
@@ -104,11 +175,14 @@ class LineEnds:
     def __init__(self, of: Marks | None = None) -> None:
         self._marks = of or marks()
         self._before = self._marks.begin
+        self._escaped = None if self._marks.tokens is None else _Escaped(self._marks)
 
     def last(self, more: bytes) -> int:
         """Return the end of the last complete line in `more`, or 0 if no line ends in `more`."""
         if not more:
             return 0
+        if self._escaped is not None:
+            return max(self._escaped.ends(more), default=0)
         text = self._before + more
         if not self._marks.quote or self._marks.quote not in text:
             end, self._before = text.rfind(b"\n") + 1, text[-1:]
@@ -152,6 +226,10 @@ class LineEnds:
 def open_quote(text: bytes, of: Marks | None = None) -> int | None:
     """Return the position of an unclosed quote in a line, if there is one."""
     known = of or marks()
+    if known.tokens is not None:
+        scanner = _Escaped(known)
+        _ = [*scanner.ends(text)]
+        return scanner.opened if scanner.is_open else None
     place = _end(known.part, text)
     is_open = known.quote and text[place : place + 1] == known.quote
     return place if is_open else None
@@ -164,7 +242,10 @@ def count_breaks(text: bytes) -> int:
 
 def first_end(text: bytes, start: int, of: Marks | None = None) -> int:
     """Return the end of the line that begins at `start`."""
-    return min(_end((of or marks()).part, text, start) + 1, len(text))
+    known = of or marks()
+    if known.tokens is not None:
+        return next(_Escaped(known).ends(text, start), len(text))
+    return min(_end(known.part, text, start) + 1, len(text))
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, start: int = 0) -> int:

@@ -123,7 +123,8 @@ class OpenTable:
                 self.failure = _with_name(error, self.name)
                 raise
 
-        return pa.RecordBatchReader.from_batches(pa.schema(fields), noting())
+        # The metadata contains the types of pandas columns.
+        return pa.RecordBatchReader.from_batches(pa.schema(fields, self.schema.metadata), noting())
 
 
 def csv_columns(table: OpenTable, name: str = "") -> list[str]:
@@ -324,7 +325,8 @@ def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
 
     def read(columns: list[str]) -> ArrowRows:
         if any(pa.types.is_dictionary(schema.field(column).type) for column in columns):
-            selected = pa.schema([schema.field(column) for column in columns])
+            fields = [schema.field(column) for column in columns]
+            selected = pa.schema(fields, schema.metadata)
             batches = checked(whole(found, schema, columns), name or found[0].names[0])
             rows = pa.Table.from_batches(batches, selected)
             return _with_one_dictionary_each(rows)

@@ -29,7 +29,7 @@ from tidegate.io.files import (
     with_wide_indices,
     without_views,
 )
-from tidegate.io.iso_times import iso
+from tidegate.io.iso_times import as_text
 from tidegate.io.leftovers import (
     MARK_SUFFIX,
     folders_of,
@@ -159,7 +159,10 @@ def _is_time(kind: pa.DataType) -> bool:
 
 def _with_iso_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows with times in the format of text files."""
-    columns = [iso(column) if _is_time(column.type) else column for column in batch.columns]
+    columns = [
+        as_text(column, name) if _is_time(column.type) else column
+        for column, name in zip(batch.columns, batch.schema.names, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

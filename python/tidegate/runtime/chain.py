@@ -5,21 +5,22 @@ from __future__ import annotations
 import struct
 import time
 import zlib
+from collections.abc import Iterator, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tidegate._tidegate import Operator, Source, StateError, TidegateError
+from tidegate.deferred import Deferred
 from tidegate.runtime.running import Feed, Running, Step, hand_on
 from tidegate.runtime.stepping import Turns
+from tidegate.types import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import TracebackType
-
     import pyarrow as pa
+else:
+    pa = Deferred("pyarrow")
 
-    from tidegate.types import Sink
-
-    Fed: TypeAlias = "Operator[Any] | tuple[Operator[Any], Literal['later', 'earlier']]"
+Fed: TypeAlias = Operator[Any] | tuple[Operator[Any], Literal["later", "earlier"]]
 
 # The interval at which a waiting thread checks the other threads, in seconds.
 _PATIENCE = 0.1

@@ -5,23 +5,24 @@ Modules that few programs need are imported on first use, so that `import tidega
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidegate import _tidegate
+from tidegate.deferred import Deferred
 from tidegate.runtime import metrics
+from tidegate.runtime.running import Running
+from tidegate.types import EpochUnit, Sink
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-
     import pyarrow as pa
+else:
+    pa = Deferred("pyarrow")
 
-    from tidegate.runtime.running import Running
-    from tidegate.types import EpochUnit, Sink
-
-    Late = Callable[[pa.Table], object]
-    Operator = _tidegate.Operator
-    Readable = _tidegate.Operator | _tidegate.MergeReader
+Late = Callable[["pa.Table"], object]
+Operator = _tidegate.Operator
+Readable = _tidegate.Operator | _tidegate.MergeReader
 
 
 def attach(more: Mapping[type, dict[str, Any]]) -> None:

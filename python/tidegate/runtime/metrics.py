@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from tidegate._tidegate import TidegateError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tidegate._tidegate import Operator
+from tidegate._tidegate import Operator, TidegateError
 
 _TOTALS = {
     "rows_in": "Rows pushed.",

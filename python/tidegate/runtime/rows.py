@@ -192,10 +192,23 @@ def _array(column: Sequence[Any], field: pa.Field, name: str, unit: str | None =
     return array
 
 
+# The likely units of numbers that count time since 1970, by the least number of digits.
+LIKELY = [
+    (18, "ns", "nanoseconds"),
+    (15, "us", "microseconds"),
+    (12, "ms", "milliseconds"),
+    (0, "s", "seconds"),
+]
+
+
 def _lost(value: object, kept: object, type_: pa.DataType) -> str:
     """Return why a value would be changed, with advice."""
     if pa.types.is_timestamp(type_) and isinstance(value, int):
-        return 'a number needs a unit; write push(rows, unit="s") if it counts seconds since 1970'
+        # Between the years 1973 and 5138, the number of digits determines the unit.
+        digits = len(str(abs(value)))
+        unit, units = next(found for least, *found in LIKELY if digits >= least)
+        advice = f'write push(rows, unit="{unit}") if it counts {units} since 1970'
+        return f"a number needs a unit; {advice}"
     return f"it would become {kept!r:.80}"
 
 

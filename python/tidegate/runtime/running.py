@@ -10,20 +10,21 @@ import queue
 import threading
 import time
 import weakref
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate._tidegate import ClosedError, MemoryLimitError, Source, TidegateError
+from tidegate.deferred import Deferred
 from tidegate.runtime.stepping import Stop, Turns
+from tidegate.types import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-
     import pyarrow as pa
+else:
+    pa = Deferred("pyarrow")
 
-    from tidegate.types import Sink
-
-    Late = Callable[[pa.Table], object]
+Late = Callable[["pa.Table"], object]
 
 # The interval at which a waiting thread checks for a stop request, in seconds.
 _PATIENCE = 0.1

@@ -125,6 +125,11 @@ def _times(
     (left_on, right_on), (lower, upper) = plan.time
     if distant is not None:
         lower, upper = distant.lower, distant.upper
+    if query.function == "interval_join" and any(query.row_ends):
+        message = "tasks: a bound is computed for each row, but rows are partitioned by column "
+        message += "values; write the ends of each row to columns, and join them by overlap_join "
+        message += "with on=(('start', 'end'), ('ts', 'ts')), which also has open_ends"
+        raise tidegate.TidegateError(message)
     if lower is None or upper is None:
         message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
         message += f"time; give {_advice(query.function)}, or call the function itself"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
@@ -35,7 +35,7 @@ from tidegate.slices.layers import Own
 from tidegate.slices.task import AllRows, Range, Rows, Task, parts_of, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from tidegate.slices.carries import Carry
     from tidegate.slices.cuts import Ranges, Reads

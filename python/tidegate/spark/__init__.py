@@ -110,30 +110,37 @@ data that fits on one machine, `tidegate.interval_join` is faster.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
 from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
+from tidegate.spark.plan.aggregate import Parallelism
+from tidegate.spark.plan.files import Input, Right
 from tidegate.spark.plan.rolling import RollingPlan
 from tidegate.spark.plan.session import wanted
+from tidegate.spark.query.query import Function
 from tidegate.spark.rolling_windows import rolling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    import tidegate
-    from tidegate.spark.plan.aggregate import Parallelism
-    from tidegate.spark.plan.files import Input, Right
-    from tidegate.spark.query.query import Function
-    from tidegate.spark.worker.task import Then
-    from tidegate.types import ClosedWindow, Empty, Length, Table, Time, Value, Weekday, Window
+from tidegate.spark.worker.task import Then
+from tidegate.types import (
+    ClosedWindow,
+    Empty,
+    Epoch,
+    Length,
+    Table,
+    Time,
+    Value,
+    Weekday,
+    Window,
+)
 
 __all__ = [
     "aggregate",
@@ -151,7 +158,7 @@ __all__ = [
 _AFTERWARDS = ("then", "then_schema", "sink")
 
 # Arguments that only calls on Spark have.
-_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width", "scratch")
+_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width", "scratch", "unit")
 
 
 @told
@@ -175,6 +182,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Parallelism = "auto",
     late_as: str | None = None,
@@ -260,6 +268,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
             text.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. For streams, this is the number of buckets into which keys are divided:
             by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
@@ -338,6 +350,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "parallelism": parallelism,
         "late_as": late_as,
         "scratch": scratch,
+        "unit": unit,
     }
     return AggregateCall(streams, arguments, of_spark).run(Ending(then, then_schema, sink))
 

@@ -5,37 +5,34 @@ Long because the docstrings serve as the manual; the body of each function is a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark.driver.calls import JoinCall
 from tidegate.spark.driver.tasks import Ending
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Literal
-
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
-
-    import tidegate
-    from tidegate.spark.plan.files import Input, Right
-    from tidegate.spark.worker.task import Then
-    from tidegate.types import (
-        AsofHow,
-        Bound,
-        Closed,
-        ClosedEnds,
-        End,
-        How,
-        IntervalNames,
-        KeyNames,
-        Length,
-        Names,
-        Strategy,
-        Window,
-        Within,
-    )
+from tidegate.spark.plan.files import Input, Right
+from tidegate.spark.worker.task import Then
+from tidegate.types import (
+    AsofHow,
+    Bound,
+    Closed,
+    ClosedEnds,
+    End,
+    Epoch,
+    How,
+    IntervalNames,
+    KeyNames,
+    Length,
+    Names,
+    Strategy,
+    Window,
+    Within,
+)
 
 
 @told
@@ -56,6 +53,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     max_width: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
@@ -166,6 +164,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number. In that case, some partitions are merged. For streams, `partitions` is
@@ -253,6 +255,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "partitions": partitions,
         "parallelism": parallelism,
         "scratch": scratch,
+        "unit": unit,
         "late_as": late_as,
         "max_width": max_width,
     }
@@ -273,6 +276,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
@@ -349,6 +353,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number. In that case, some partitions are merged. For streams, `partitions` is
@@ -433,6 +441,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         "partitions": partitions,
         "parallelism": parallelism,
         "scratch": scratch,
+        "unit": unit,
         "late_as": late_as,
     }
     call = JoinCall("window_join", (left_df, right_df), arguments, of_spark)
@@ -454,6 +463,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "files", "key", "value", "hybrid"] = "auto",
     late_as: str | None = None,
@@ -539,6 +549,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number. In that case, some partitions are merged. For streams, `partitions` is
@@ -618,6 +632,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "partitions": partitions,
         "parallelism": parallelism,
         "scratch": scratch,
+        "unit": unit,
         "late_as": late_as,
     }
     call = JoinCall("band_join", (left_df, right_df), arguments, of_spark)
@@ -638,6 +653,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
@@ -727,6 +743,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. Other left columns are not
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number. In that case, some partitions are merged. For streams, `partitions` is
@@ -807,6 +827,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "partitions": partitions,
         "parallelism": parallelism,
         "scratch": scratch,
+        "unit": unit,
         "late_as": late_as,
     }
     call = JoinCall("asof_join", (left_df, right_df), arguments, of_spark)
@@ -828,6 +849,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
@@ -932,6 +954,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number. In that case, some partitions are merged.
@@ -1009,6 +1035,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "partitions": partitions,
         "parallelism": parallelism,
         "scratch": scratch,
+        "unit": unit,
     }
     call = JoinCall("overlap_join", (left_df, right_df), arguments, of_spark)
     return call.run(Ending(then, then_schema, sink))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from pyspark.sql import DataFrame
+
+import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark.driver.rolling import rolled
 from tidegate.spark.plan.rolling import RollingPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame
-
-    import tidegate
-    from tidegate.types import Closed, Window
+from tidegate.types import Closed, Epoch, Window
 
 
 @told
@@ -27,6 +23,7 @@ def rolling(  # noqa: PLR0913 - the arguments of the native call, and one of Spa
     closed: Closed = "right",
     aggs: Mapping[str, tidegate.agg.Aggregate],
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     partitions: int | None = None,
     late_as: str | None = None,
 ) -> DataFrame:
@@ -66,6 +63,10 @@ def rolling(  # noqa: PLR0913 - the arguments of the native call, and one of Spa
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         columns: The columns of the DataFrame to include in the result, in this order. None means
             all columns.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. The numbers must be whole numbers of microseconds. `unit` does not apply to
+            streams, whose times need watermarks.
         partitions: The number of partitions into which keys are divided. None lets Spark choose the
             number. For streams, the default is the value of `spark.sql.shuffle.partitions`, but at
             most 64, and a restarted query must use the same number.
@@ -92,4 +93,4 @@ def rolling(  # noqa: PLR0913 - the arguments of the native call, and one of Spa
         "aggs": aggs,
         "columns": columns,
     }
-    return rolled(RollingPlan.of(table, partitions, late_as, **arguments))
+    return rolled(RollingPlan.of(table, partitions, late_as, unit=unit, **arguments))

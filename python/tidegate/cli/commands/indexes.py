@@ -28,8 +28,7 @@ def _indexed(  # noqa: PLR0913 - a parameter for each option
     traceback: Traceback = False,
 ) -> None:
     """Build the index of a table and write it to a file."""
-    on = asked.query["on"]
-    [given] = parsing.listed([table], in_format, asked.csv, on if isinstance(on, str) else None)
+    [given] = parsing.listed([table], in_format, asked.csv, asked.query["on"])
     # An index is not a table, so the format of tables does not matter.
     output = Output(parsing.index_file(out), Format.ARROW, force=force)
     shown = sys.stderr.isatty() if progress is None else progress

@@ -93,6 +93,15 @@ Quote: TypeAlias = Annotated[
         show_default='"',
     ),
 ]
+Escape: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--escape",
+        metavar="CHARACTER",
+        help="Escape character of CSV input, such as '\\'; repeat to set it for each input.",
+        show_default="none",
+    ),
+]
 TimeFormat: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -117,8 +126,8 @@ EpochUnit: TypeAlias = Annotated[
     typer.Option(
         "--epoch-unit",
         metavar="s|ms|us|ns",
-        help="Unit of time columns with numbers since 1970 in CSV input; repeat to set it "
-        "for each input.",
+        help="Unit of time columns with numbers since 1970, in input of any format; repeat to "
+        "set it for each input.",
         show_default=False,
     ),
 ]
@@ -151,6 +160,7 @@ class Csv(TypedDict):
     header: HasHeader
     names: ColumnNames
     quote: Quote
+    escape: Escape
     time_format: TimeFormat
     zone: Zone
     epoch_unit: EpochUnit

@@ -106,7 +106,16 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
     """
     each = {
         name: _each(name, cast("dict[str, list[str] | None]", csv)[name], len(times))
-        for name in ("delimiter", "names", "quote", "zone", "epoch_unit", "decimal", "encoding")
+        for name in (
+            "delimiter",
+            "names",
+            "quote",
+            "escape",
+            "zone",
+            "epoch_unit",
+            "decimal",
+            "encoding",
+        )
     }
     found = []
     for at, of_input in enumerate(times):
@@ -120,6 +129,7 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
                     header=csv["header"],
                     names=tuple((given["names"] or "").split(",")) if given["names"] else (),
                     quote='"' if given["quote"] is None else character(given["quote"]),
+                    escape=character(given["escape"] or ""),
                     time_formats=tuple(csv["time_format"] or []),
                     zone=given["zone"] or None,
                     epoch_unit=given["epoch_unit"] or None,
@@ -169,10 +179,11 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def listed(
-    names: list[str], in_format: Format | None, csv: Csv, on: str | None = None
+    names: list[str], in_format: Format | None, csv: Csv, on: str | tuple[str, str] | None = None
 ) -> list[Input]:
     """Return the inputs with these names, with the options for input files."""
-    dialects = _dialects(csv, [() if on is None else (on,)] * len(names))
+    times = (on,) if isinstance(on, str) else on or ()
+    dialects = _dialects(csv, [times] * len(names))
     return [
         Input(name, _in_format(name, in_format, "--in-format"), dialect)
         for name, dialect in zip(names, dialects, strict=True)

@@ -71,6 +71,10 @@ def follow(  # noqa: PLR0913 - a parameter for each option
 # A list of keys, which the command reads as a single name.
 LISTED = re.compile(r"there is no column `([^`]+,[^`]*)`, which `by` names")
 
+OF_INTEGERS = re.compile(r"is a duration, but the time columns are integers")
+MIXED = re.compile(r"(an integer and a time cannot be compared: [^;]*); cast one of them")
+UNIT = "if the integers count time since 1970, give their unit: --epoch-unit ms (or s, us, ns)"
+
 
 @contextmanager
 def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
@@ -88,6 +92,10 @@ def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
         if traceback:
             tracebacks.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__
+        if OF_INTEGERS.search(message):
+            message = f"{message}; {UNIT}"
+        if found := MIXED.search(message):
+            message = f"{message[: found.start()]}{found[1]}; {UNIT}"
         if found := LISTED.search(message):
             options = " ".join(f"--by {name}" for name in found[1].split(","))
             message = f"{message}; to give several keys, repeat the option: {options}"

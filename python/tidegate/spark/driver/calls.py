@@ -10,6 +10,7 @@ import tidegate
 from tidegate import _tidegate
 from tidegate._tidegate import AggregationQuery
 from tidegate.calls.index import with_names_of
+from tidegate.calls.joins import times_of
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import (
     aggregate_described,
@@ -23,6 +24,7 @@ from tidegate.spark.driver.join import joined, of_files, outgoing
 from tidegate.spark.driver.tasks import Ending, active, division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.checks import check_division
+from tidegate.spark.plan.epochs import with_times
 from tidegate.spark.plan.files import are_files, check_options, of_paths, windows_of_paths
 from tidegate.spark.plan.indexed import IndexPlan
 from tidegate.spark.plan.join import Plan
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from tidegate.spark.plan.files import FilePlan, Input, Right
     from tidegate.spark.query.query import Function
+    from tidegate.types import Epoch
 
 
 class JoinCall(NamedTuple):
@@ -62,30 +65,39 @@ class JoinCall(NamedTuple):
         return described(plan, fused=fused) if isinstance(plan, Plan) else files_described(plan)
 
     def _plan(self) -> Plan | FilePlan | IndexPlan:
-        left, right = self.sides
-        given = self.of_spark
         frames = [one for one in self.sides if isinstance(one, DataFrame)]
         if len(frames) == len(self.sides):
             check_stored("on", self.arguments["on"], frames)
             check_stored("by", self.arguments["by"], frames)
+        given = dict(self.of_spark)
+        left, right = self._with_times(given.pop("unit"))
         if isinstance(right, tidegate.Index):
             making = getattr(_tidegate, f"{self.function}_query")
             arguments = with_names_of(making, right, self.arguments)
             query = SparkQuery.of(self.function, arguments)
             if not are_files({"left": left}):
                 of_index = {name: one for name, one in given.items() if name != "scratch"}
-                return IndexPlan.of(left, right, query, **of_index)  # type: ignore[arg-type]
+                return IndexPlan.of(left, right, query, **of_index)
         else:
             query = SparkQuery.of(self.function, self.arguments)
             if not are_files(dict(zip(NAMES, (left, right), strict=True))):
-                return Plan.of(left, right, query, **given)  # type: ignore[arg-type]
+                return Plan.of(left, right, query, **given)
         parallelism, partitions = given["parallelism"], given["partitions"]
         check_division(partitions, parallelism, _known(parallelism), keyed=True)
         check_options("a join", parallelism, given.get("late_as"), given.get("max_width"))
         session = active()
         divided = division(session, partitions, given["scratch"])
-        sides: Any = self.sides
+        sides: Any = (left, right)
         return of_paths(session, query.native, sides, given["columns"], divided)
+
+    def _with_times(self, unit: Epoch | None) -> tuple[Any, Any]:
+        """Return both sides, with timestamps if `unit` is given."""
+        if unit is None:
+            return self.sides
+        making = getattr(_tidegate, f"{self.function}_query")
+        columns = dict(zip(NAMES, times_of(making, self.arguments), strict=True))
+        left, right = with_times(dict(zip(NAMES, self.sides, strict=True)), columns, unit)
+        return left, right
 
 
 class AggregateCall(NamedTuple):
@@ -108,10 +120,14 @@ class AggregateCall(NamedTuple):
         return files_described(plan)
 
     def _plan(self) -> AggregatePlan | FilePlan:
-        given = self.of_spark
+        given = dict(self.of_spark)
+        unit, on = given.pop("unit"), self.arguments["on"]
         streams = self.streams if isinstance(self.streams, list | tuple) else [self.streams]
-        if not are_files({f"streams[{at}]": one for at, one in enumerate(streams)}):
-            return AggregatePlan.of(self.streams, **self.arguments, **given)  # type: ignore[arg-type]
+        named = {f"streams[{at}]": one for at, one in enumerate(streams)}
+        streams = with_times(named, {name: [on] for name in named}, unit)
+        if not are_files(named):
+            frames = self.streams if unit is None else streams
+            return AggregatePlan.of(frames, **self.arguments, **given)  # type: ignore[arg-type]
         parallelism, partitions = given["parallelism"], given["partitions"]
         check_division(partitions, parallelism, _known(parallelism), keyed=True)
         check_options("an aggregation", parallelism, given["late_as"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ from tidegate.spark.query.schema import Origin, arrow, told_apart
 from tidegate.spark.worker.slices import RightByValue, RowsByValue, Sorted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
     from tidegate.types import Length
 from tidegate.spark.worker.slices import Sort
 
-Path: TypeAlias = "str | os.PathLike[str]"
-Files: TypeAlias = "Path | Sequence[Path] | ds.Dataset"
+Path: TypeAlias = str | os.PathLike[str]
+Files: TypeAlias = Path | Sequence[Path] | ds.Dataset
 """An input that consists of Parquet files."""
 
-Input: TypeAlias = "DataFrame | Files"
-Right: TypeAlias = "Input | tidegate.Index"
+Input: TypeAlias = DataFrame | Files
+Right: TypeAlias = Input | tidegate.Index
 
 
 class Division(NamedTuple):

@@ -12,6 +12,7 @@ import tidegate
 from tidegate._tidegate import RollingQuery
 from tidegate.slices.rolling import window_length
 from tidegate.spark.plan.checks import check_asked, check_division, check_late_as, empty
+from tidegate.spark.plan.epochs import with_times
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.input import Input, check_frames, check_keys, check_stored
 from tidegate.spark.query.schema import aggregate_fields
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tidegate._tidegate import AggregationPlan
+    from tidegate.types import Epoch
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ class RollingPlan:
         table: DataFrame,
         partitions: int | None,
         late_as: str | None,
+        *,
+        unit: Epoch | None = None,
         **arguments: Any,  # noqa: ANN401 - those of the native query
     ) -> RollingPlan:
         """Check the arguments of `tidegate.spark.rolling`."""
         check_frames([table], ["table"])
+        [table] = with_times({"table": table}, {"table": [arguments["on"]]}, unit)
         by, aggs = arguments["by"], arguments["aggs"]
         check_stored("on", arguments["on"], [table])
         check_stored("by", by, [table])

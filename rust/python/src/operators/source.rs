@@ -7,7 +7,7 @@ use arrow_schema::Field;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use tidegate::stream::{self, Side, SourceStats, lock};
 use tidegate::{Extra, Stop, WorkOf};
 
@@ -114,12 +114,7 @@ impl Source {
         check_process(self.process, "source")?;
         let extra = word("extra", extra, &EXTRA)?;
         // Read everything before accessing the source, so that a stream can use the source itself.
-        if data.is_instance_of::<PyTuple>() {
-            return Err(PyTypeError::new_err(
-                "data: expected Arrow data, a list of dicts or tuples, or a dict of lists, got a \
-                 tuple; write push([row]) for one row",
-            ));
-        }
+        check_data(data)?;
         if let Some(unit) = unit {
             word("unit", unit, &UNITS)?;
         }
@@ -241,3 +236,18 @@ impl Source {
 const UNITS: [(&str, ()); 4] = [("s", ()), ("ms", ()), ("us", ()), ("ns", ())];
 
 const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];
+
+/// Rejects data that is not rows, but that users often push.
+fn check_data(data: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (found, next) = if data.is_instance_of::<PyTuple>() {
+        ("a tuple", "push([row]) for one row")
+    } else if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyString>() {
+        ("text", "push_json(data) for JSON")
+    } else {
+        return Ok(());
+    };
+    Err(PyTypeError::new_err(format!(
+        "data: expected Arrow data, a list of dicts or tuples, or a dict of lists, got {found}; \
+         write {next}"
+    )))
+}

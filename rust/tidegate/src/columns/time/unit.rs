@@ -131,15 +131,20 @@ fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)
         DataType::Timestamp(_, zone) => zone.is_some(),
         _ => false,
     };
-    if zoned(left) != zoned(right) {
-        let next = "add a time zone to both, or to neither";
-        return Err(Error::schema(format!(
-            "times with and without a time zone cannot be compared: {}; {next}",
-            describe()
-        )));
-    }
+    let is_date = |field: &Field| matches!(field.data_type(), DataType::Date32 | DataType::Date64);
     match units {
         (Unit::Integer, Unit::Integer) => Ok(Unit::Integer),
+        (Unit::Nanoseconds(_), Unit::Nanoseconds(_)) if zoned(left) != zoned(right) => {
+            let next = if is_date(left) || is_date(right) {
+                "cast the date to a timestamp in the time zone in which its day begins"
+            } else {
+                "add a time zone to both, or to neither"
+            };
+            Err(Error::schema(format!(
+                "times with and without a time zone cannot be compared: {}; {next}",
+                describe()
+            )))
+        }
         (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Ok(Unit::Nanoseconds(a.min(b))),
         _ => Err(Error::schema(format!(
             "an integer and a time cannot be compared: {}; cast one of them",

@@ -462,13 +462,13 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
                 TypeName(field.data_type())
             ))
         };
-        if zoned(field) != zoned(fields[0]) {
-            return Err(refuse(
-                "times with and without a time zone cannot be compared; add a time zone to all of them, or remove it from all of them",
-            ));
-        }
         common = match (common, Unit::of(name, field)?) {
             (Unit::Integer, Unit::Integer) => Unit::Integer,
+            (Unit::Nanoseconds(_), Unit::Nanoseconds(_)) if zoned(field) != zoned(fields[0]) => {
+                return Err(refuse(
+                    "times with and without a time zone cannot be compared; add a time zone to all of them, or remove it from all of them",
+                ));
+            }
             (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Unit::Nanoseconds(a.min(b)),
             _ => return Err(refuse("an integer and a time cannot be compared")),
         };
