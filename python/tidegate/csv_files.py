@@ -85,9 +85,9 @@ def csv(  # noqa: PLR0913 - the options of the text
             `f0`, `f1` and so on.
         quote: The character around values that contain delimiters or line ends; an empty string if
             no value is quoted.
-        escape: The character that makes the next one part of the value, such as a backslash in
-            `"say \"hi\""`. By default, there is none, and two quotes within a quoted value
-            represent one.
+        escape: The character that causes the next character to be read literally, such as a
+            backslash in `"say \"hi\""`. By default, there is none, and two quotes within a quoted
+            value represent one.
         null: The unquoted strings that represent null.
         time_format: The format of times, such as "%d/%m/%Y %I:%M:%S.%f %p", or a sequence of
             formats. A string column becomes a time column if one of these formats fits all its

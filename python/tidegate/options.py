@@ -619,8 +619,8 @@ OPTIONS: tuple[Option, ...] = (
         How long each row keeps the session of its key open. `session` accepts the same values as
         `size`, except for calendar units, and replaces `size`, `advance` and `offset`. If each row
         has its own gap, `session` is a column or an expression, such as `tidegate.row.gap`. Its
-        values are durations, or integers in the unit of the times, and must be greater than 0. A
-        row whose time is exactly the end of a session starts a new session.
+        values are durations, or integers in the same unit as the times, and must be greater than 0.
+        A row whose time is exactly the end of a session starts a new session.
         """,
         default="None",
         command=OfCommand(

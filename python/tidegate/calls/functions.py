@@ -1666,9 +1666,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         session: How long each row keeps the session of its key open. `session` accepts the same
             values as `size`, except for calendar units, and replaces `size`, `advance` and
             `offset`. If each row has its own gap, `session` is a column or an expression, such as
-            `tidegate.row.gap`. Its values are durations, or integers in the unit of the times, and
-            must be greater than 0. A row whose time is exactly the end of a session starts a new
-            session.
+            `tidegate.row.gap`. Its values are durations, or integers in the same unit as the times,
+            and must be greater than 0. A row whose time is exactly the end of a session starts a
+            new session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
             Windows may overlap, and a row belongs to every window that contains its time. If the
@@ -1855,9 +1855,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         session: How long each row keeps the session of its key open. `session` accepts the same
             values as `size`, except for calendar units, and replaces `size`, `advance` and
             `offset`. If each row has its own gap, `session` is a column or an expression, such as
-            `tidegate.row.gap`. Its values are durations, or integers in the unit of the times, and
-            must be greater than 0. A row whose time is exactly the end of a session starts a new
-            session.
+            `tidegate.row.gap`. Its values are durations, or integers in the same unit as the times,
+            and must be greater than 0. A row whose time is exactly the end of a session starts a
+            new session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
             Windows may overlap, and a row belongs to every window that contains its time. If the

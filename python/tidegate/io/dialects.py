@@ -107,7 +107,7 @@ class Dialect:
     """The character around quoted values; an empty string if no value is quoted."""
 
     escape: str = ""
-    """The character that makes the next one part of the value; an empty string if there is none."""
+    """The character that causes the next character to be read literally; empty if there is none."""
 
     time_formats: tuple[str, ...] = ()
     """The formats of times, such as `%d.%m.%Y %H:%M`; if empty, times are in ISO 8601 format."""
@@ -164,7 +164,7 @@ class Dialect:
             raise DialectError(option="escape", reason=reason)
         if any(self.escape in null for null in self.nulls):
             reason = f"escape characters such as {self.escape!r} are removed before values are "
-            reason += "compared with the strings for null; write quoted values, or omit escape"
+            reason += "compared with the null strings; quote the values, or omit `escape`"
             raise DialectError(option="null", reason=reason)
 
     def _check_numbers(self) -> None:

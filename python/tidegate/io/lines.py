@@ -29,7 +29,7 @@ class Marks:
     """For each byte, whether a quote after it opens or reopens a quoted value."""
 
     escape: bytes = b""
-    """The character that makes the next one part of the value."""
+    """The character that causes the next character to be read literally."""
 
     tokens: re.Pattern[bytes] | None = None
     """Matches the bytes that change the meaning of later ones, if there is an escape character."""
@@ -91,7 +91,7 @@ def _tokens(separators: str, escape: str) -> re.Pattern[bytes]:
 
 
 class _Escaped:
-    """Finds line ends in text with an escape character, token by token."""
+    """Finds line endings, token by token, in text that uses an escape character."""
 
     def __init__(self, of: Marks) -> None:
         assert of.tokens is not None  # noqa: S101 - for mypy
@@ -109,7 +109,7 @@ class _Escaped:
         return self._state == "quoted"
 
     def ends(self, text: bytes, start: int = 0) -> Iterator[int]:
-        """Yield the line ends in more text."""
+        """Yield the positions of the line endings in the next piece of text."""
         place = start
         if self._awaits and text:
             place, self._awaits = start + 1, False

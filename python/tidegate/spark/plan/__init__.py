@@ -5,7 +5,7 @@
 - `rolling.py`: the plan of rolling windows.
 - `files.py`: the plan of a call on files.
 - `indexed.py`: the plan of a join of a DataFrame with an index.
-- `epochs.py`: converts numbers that count time to timestamps.
+- `epochs.py`: converts numeric epoch times to timestamps.
 - `bins.py`: determines whether Spark itself can run a join with time bins.
 - `streams.py`: checks that the DataFrames and the session meet the requirements of streams.
 - `host.py`: the engine behind a session, Spark or Sail.

@@ -626,7 +626,7 @@ impl<'py> Arguments<'_, 'py> {
     }
 }
 
-/// Returns sessions whose gap is a duration, or an expression of the row. A string is an expression
+/// Returns sessions whose gap is a duration or an expression evaluated for each row. A string is an expression
 /// if it begins with a letter, an underscore, a quote or a parenthesis and is not a duration.
 fn session(gap: &Bound<'_, PyAny>) -> PyResult<Windows> {
     let text = value(gap)?;

@@ -26,7 +26,7 @@ pub(super) struct Pairs {
     pub(super) condition: Option<Condition>,
 }
 
-/// The pairs in the result, provided that they satisfy the condition.
+/// Pairs of rows, of which the result contains those that satisfy the condition.
 #[derive(Debug)]
 pub(super) enum Candidates {
     /// A run of right rows for each left row.

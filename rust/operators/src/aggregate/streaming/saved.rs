@@ -16,7 +16,7 @@ pub struct WindowsState {
     pub open: Vec<Option<(i64, Vec<u32>)>>,
     /// The kept slices, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
-    /// The open sessions, in the order in which they began, as first times, last times and keys. If
+    /// The open sessions, in the order in which they began, as lists of first times, last times and keys. If
     /// each row has its own gap, the second time is the end of the session.
     pub sessions: Vec<(i64, i64, u32)>,
     /// The states of all partials and cells, or of all sessions. They are grouped by function.

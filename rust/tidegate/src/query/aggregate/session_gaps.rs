@@ -26,7 +26,7 @@ pub(crate) enum SessionGap {
 }
 
 impl SessionGap {
-    /// Describes the sessions of rows whose times have this unit.
+    /// Describes sessions over rows whose times are in this unit.
     pub(crate) fn describe(&self, unit: Unit) -> String {
         match self {
             SessionGap::Fixed(gap) => {

@@ -273,9 +273,9 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Returns the distances from a left row's time to the time before its interval and to the end of
-/// its interval, and the directions of the passes. Returns `None` if the interval has no ends or
-/// contains no times.
+/// Returns the offsets from a left row's time to the last time before its interval and to the end
+/// of the interval, along with the directions of the passes. Returns `None` if the interval has no
+/// ends or contains no times.
 fn distances(interval: &Interval) -> Option<((i64, i64), [bool; 2])> {
     match (interval.lower, interval.upper) {
         (Some(_), Some(_)) => Some((interval.distances(0, 0)?, [true; 2])),
@@ -533,7 +533,8 @@ fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MA
 }
 
 /// Does the same as [`merge`], but faster if there are many right rows between two left rows. The
-/// loop over these rows does not compare left times, and ends with one branch that is unpredictable.
+/// loop over these rows does not compare left times. Its only unpredictable branch is the one that
+/// ends it.
 fn merge_runs<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
     rows: &PassRows<'_, WORDS>,
     states: &mut [[u64; WORDS]],
