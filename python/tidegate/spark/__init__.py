@@ -109,6 +109,9 @@ data that fits on one machine, `tidegate.interval_join` is faster.
 
 from __future__ import annotations
 
+from tidegate.spark import _needed  # noqa: F401 - first, to check the version
+
+# isort: split
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -118,7 +121,6 @@ from pyspark.sql.types import StructType
 
 import tidegate
 from tidegate.calls.arguments import told
-from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
 from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
