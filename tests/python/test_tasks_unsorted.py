@@ -161,7 +161,7 @@ def test_tasks_return_the_rows_of_a_join(seed, tmp_path):
         strict=True,
     )
     slices = chance.choice([1, 3, 20])
-    for function, arguments in campaign.some(chance, calls(chance, kind), 5):
+    for function, arguments in campaign.some(chance, calls(chance, kind), 2):
         whole = function(*tables, **arguments)
         size = sum(task.size for task in tg.tasks(function, *paths, **arguments).tasks)
         target = max(1, size // slices)

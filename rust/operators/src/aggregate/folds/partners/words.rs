@@ -6,7 +6,6 @@ use std::ops::Range;
 
 use super::blocks::{OfBlocks, PartnerBlock, PartnerResults, ResultColumn};
 use crate::aggregate::inputs::columns::Mask;
-use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::{FunctionInput, Memory, address_of};
 use crate::aggregate::output::OutputColumn;
 use crate::aggregate::states::functions::{
@@ -98,17 +97,21 @@ impl<'a> WordFunction<'a> {
         let word = |(at, &operation): (usize, &Operation)| Word {
             operation,
             source: input.memory().map(|memory| (TypeId::of::<Family>(), memory, at)),
-            write: Box::new(move |rows, words, step| {
-                let value = |row| F::words(input.at(Place { source: 0, row }))[at];
-                write(rows, words, step, mask, operation.empty(), value);
-            }),
+            // The loops are compiled for each word, because an index that varies is slow.
+            write: match at {
+                0 => write_word::<F, G, 0>(input, mask, operation.empty()),
+                _ => write_word::<F, G, 1>(input, mask, operation.empty()),
+            },
         };
         WordFunction {
             words: F::OPERATIONS.iter().enumerate().map(word).collect(),
             rows: Word {
                 operation: Operation::Add,
                 source: Some((TypeId::of::<Count>(), [0, 0, address_of(mask)], 0)),
-                write: Box::new(move |rows, words, step| write(rows, words, step, mask, 0, |_| 1)),
+                write: Box::new(move |rows, words, step| {
+                    let ones = std::iter::repeat_n(1, rows.len());
+                    write(rows, ones, words, step, mask, 0);
+                }),
             },
             make: |places| Box::new(PassFunction::<F> { places, function: PhantomData }),
         }
@@ -127,30 +130,44 @@ impl<'a> WordFunction<'a> {
     }
 }
 
-/// Writes a word for each row. For excluded rows, this is the word of the empty state.
+/// Returns a function that writes the word with the index `AT`.
+fn write_word<'a, F: OfWords, G: FunctionInput<F>, const AT: usize>(
+    input: &'a G,
+    mask: Mask<'a>,
+    empty: u64,
+) -> Box<Write<'a>> {
+    Box::new(move |rows, words, step| {
+        let values = input.values(0, rows.clone()).map(|value| F::words(value)[AT]);
+        write(rows, values, words, step, mask, empty);
+    })
+}
+
+/// Writes the values of adjacent rows. For excluded rows, writes the word of the empty state.
 fn write(
     rows: Range<usize>,
+    values: impl Iterator<Item = u64>,
     words: &mut [u64],
     step: usize,
     mask: Mask<'_>,
     empty: u64,
-    value: impl Fn(usize) -> u64,
 ) {
     match mask {
-        None => write_all(rows, words, step, value),
+        None => write_all(values, words, step),
         Some(mask) => {
-            write_all(rows, words, step, |row| if mask.contains(row) { value(row) } else { empty })
+            let values = rows.zip(values);
+            let counted = |(row, value)| if mask.contains(row) { value } else { empty };
+            write_all(values.map(counted), words, step);
         }
     }
 }
 
-fn write_all(rows: Range<usize>, words: &mut [u64], step: usize, value: impl Fn(usize) -> u64) {
+fn write_all(values: impl Iterator<Item = u64>, words: &mut [u64], step: usize) {
     // The loops are compiled for fixed distances between words.
     match step {
-        1 => rows.zip(words).for_each(|(row, word)| *word = value(row)),
-        2 => rows.zip(words.chunks_mut(2)).for_each(|(row, words)| words[0] = value(row)),
-        3 => rows.zip(words.chunks_mut(3)).for_each(|(row, words)| words[0] = value(row)),
-        _ => rows.zip(words.chunks_mut(step)).for_each(|(row, words)| words[0] = value(row)),
+        1 => values.zip(words).for_each(|(value, word)| *word = value),
+        2 => values.zip(words.chunks_mut(2)).for_each(|(value, words)| words[0] = value),
+        3 => values.zip(words.chunks_mut(3)).for_each(|(value, words)| words[0] = value),
+        _ => values.zip(words.chunks_mut(step)).for_each(|(value, words)| words[0] = value),
     }
 }
 
