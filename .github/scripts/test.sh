@@ -20,7 +20,7 @@ rust=$!
 trap 'pkill -P "$rust" 2> /dev/null || true; kill "$rust" 2> /dev/null || true; rm -f "$printed" "$SKIPPED_TESTS"' EXIT
 
 # Random tests try fewer cases than when a file is run alone. Campaigns try more.
-export CAMPAIGN=${CAMPAIGN:-0.2}
+export CAMPAIGN=${CAMPAIGN:-0.25}
 failed=0
 "$scripts/test_python.sh" || failed=1
 echo "Clippy and the Rust tests:"
