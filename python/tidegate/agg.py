@@ -22,8 +22,8 @@ SQL text:
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'value': 180.0, 'most': 10.0}
 
-In `tidegate.interval_join`, each function can have its own interval. A function's `lower`, `upper`,
-`closed` and `prevailing` arguments override those of the call:
+In `tidegate.interval_join`, each function can have its own interval. If you pass `lower`,
+`upper`, `closed` or `prevailing` to a function, they override the arguments of the call:
 
     >>> quotes = pa.table({"ts": [0, 4, 6, 7], "bid": [1.0, 2.0, 3.0, 4.0]})
     >>> tg.interval_join(
