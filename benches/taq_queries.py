@@ -22,7 +22,6 @@ all columns, which depend on the order of rows.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import sys
@@ -42,7 +41,8 @@ from market import distinct_times, prices, random_of, ranks
 from workload import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -441,29 +441,14 @@ def markdown(every: dict[str, turns.Rounds]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--quotes", type=int, default=20_000_000, help="the number of quotes")
-    add(
-        "--symbols",
-        type=int,
-        default=5_000,
-        help=f"the number of symbols, at least {FEWEST_SYMBOLS}",
-    )
-    add("--systems", default=",".join(FORMS), help="selected systems, comma-separated")
-    add("--queries", default=",".join(QUERIES), help="selected queries, comma-separated")
-    add("--threads", type=int, default=2, help="threads per system")
-    add("--rounds", type=int, default=5, help="processes per system and query")
-    add("--repeat", type=int, default=3, help="minimum number of warm calls per process")
-    add("--timeout", type=float, default=600, help="maximum seconds per process")
-    add("--json", type=Path, help="file for all figures")
-    given = parser.parse_args()
+    lists: dict[str, Iterable[str]] = {"systems": FORMS, "queries": QUERIES}
+    parser = turns.parser(__doc__, lists)
+    parser.add_argument("--quotes", type=int, default=20_000_000, help="the number of quotes")
+    help_of_symbols = f"the number of symbols, at least {FEWEST_SYMBOLS}"
+    parser.add_argument("--symbols", type=int, default=5_000, help=help_of_symbols)
+    given = turns.parsed(parser, lists)
     if given.symbols < FEWEST_SYMBOLS:
         parser.error(f"--symbols: expected at least {FEWEST_SYMBOLS:,}, found {given.symbols:,}")
-    for option, known in (("systems", FORMS), ("queries", QUERIES)):
-        for name in getattr(given, option).split(","):
-            if name not in known:
-                parser.error(f"--{option}: expected some of {', '.join(known)}, found {name!r}")
     return given
 
 

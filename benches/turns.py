@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib.metadata
 import json
 import statistics
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import child
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 Rounds = dict[str, list[child.Found]]
 """The measurements of each form, one per round."""
@@ -98,3 +99,31 @@ def write(path: Path, every: Mapping[str, Rounds]) -> None:
         for case, of in every.items()
     }
     path.write_text(json.dumps(values, indent=1))
+
+
+def parser(description: str, lists: Mapping[str, Iterable[str]]) -> argparse.ArgumentParser:
+    """Return a parser with the options that every benchmark in turns has.
+
+    `lists` contains the names from which an option such as `systems` selects some.
+    """
+    made = argparse.ArgumentParser(description=description.splitlines()[0])
+    add = made.add_argument
+    for option, known in lists.items():
+        add(f"--{option}", default=",".join(known), help=f"selected {option}, comma-separated")
+    add("--threads", type=int, default=2, help="threads per system")
+    add("--rounds", type=int, default=5, help="processes per system and case")
+    add("--repeat", type=int, default=3, help="minimum number of warm calls per process")
+    add("--timeout", type=float, default=600, help="maximum seconds per process")
+    add("--json", type=Path, help="file for all figures")
+    return made
+
+
+def parsed(made: argparse.ArgumentParser, lists: Mapping[str, Iterable[str]]) -> argparse.Namespace:
+    """Return the options of this process. Exits if an option selects an unknown name."""
+    given = made.parse_args()
+    for option, names in lists.items():
+        known = list(names)
+        for name in getattr(given, option).split(","):
+            if name not in known:
+                made.error(f"--{option}: expected some of {', '.join(known)}, found {name!r}")
+    return given

@@ -18,7 +18,6 @@ script prints Markdown tables.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 import tempfile
@@ -35,7 +34,8 @@ from market import distinct_times, prices, random_of
 from workload import SEED, hash_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Callable, Iterable
 
     Form = Callable[["Job"], Callable[[], Any]]
 
@@ -281,24 +281,12 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--labels", type=int, default=1_000_000, help="the number of left rows")
-    add("--events", type=int, default=10_000_000, help="the number of right rows")
-    add("--keys", type=int, default=1_000, help="the number of keys")
-    add("--systems", default=",".join(FORMS), help="selected systems, comma-separated")
-    add("--cases", default=",".join(CASES), help="selected cases, comma-separated")
-    add("--threads", type=int, default=2, help="threads per system")
-    add("--rounds", type=int, default=5, help="processes per system and case")
-    add("--repeat", type=int, default=3, help="warm calls per process")
-    add("--timeout", type=float, default=300, help="maximum seconds per process")
-    add("--json", type=Path, help="file for all figures")
-    given = parser.parse_args()
-    for option, known in (("systems", FORMS), ("cases", CASES)):
-        for name in getattr(given, option).split(","):
-            if name not in known:
-                parser.error(f"--{option}: expected some of {', '.join(known)}, found {name!r}")
-    return given
+    lists: dict[str, Iterable[str]] = {"systems": FORMS, "cases": CASES}
+    parser = turns.parser(__doc__, lists)
+    parser.add_argument("--labels", type=int, default=1_000_000, help="the number of left rows")
+    parser.add_argument("--events", type=int, default=10_000_000, help="the number of right rows")
+    parser.add_argument("--keys", type=int, default=1_000, help="the number of keys")
+    return turns.parsed(parser, lists)
 
 
 if __name__ == "__main__":

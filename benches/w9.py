@@ -21,7 +21,6 @@ their numbers of rows and partners and a checksum of all columns. The script pri
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import statistics
@@ -41,7 +40,8 @@ from measure import reset_peak, return_free_memory, status
 from workload import KEY_SHIFT, SEED, hash_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator
 
     import polars as pl
     from numpy.typing import NDArray
@@ -593,24 +593,13 @@ def joins(every: dict[str, turns.Rounds], trades: dict[str, float]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--rows", type=int, default=20_000_000, help="the number of quotes")
-    add("--symbols", type=int, default=5_000, help="the number of symbols")
-    add("--systems", default=",".join(ASOF), help="selected systems, comma-separated")
-    add("--cases", default=",".join(CASES), help="selected cases, comma-separated")
-    add("--threads", type=int, default=2, help="threads per system")
-    add("--rounds", type=int, default=5, help="processes per system and case")
-    add("--repeat", type=int, default=3, help="minimum number of warm calls per process")
-    add("--timeout", type=float, default=600, help="maximum seconds per process")
-    add("--json", type=Path, help="file for all figures")
-    given = parser.parse_args()
+    lists: dict[str, Iterable[str]] = {"systems": ASOF, "cases": CASES}
+    parser = turns.parser(__doc__, lists)
+    parser.add_argument("--rows", type=int, default=20_000_000, help="the number of quotes")
+    parser.add_argument("--symbols", type=int, default=5_000, help="the number of symbols")
+    given = turns.parsed(parser, lists)
     if not RARE <= given.symbols <= MOST_SYMBOLS:
         parser.error(f"--symbols: expected {RARE:,} to {MOST_SYMBOLS:,}, found {given.symbols:,}")
-    for option, known in (("systems", ASOF), ("cases", CASES)):
-        for name in getattr(given, option).split(","):
-            if name not in known:
-                parser.error(f"--{option}: expected some of {', '.join(known)}, found {name!r}")
     return given
 
 
