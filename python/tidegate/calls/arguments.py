@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from tidegate import _tidegate
 from tidegate.calls.listed_windows import windows_table
 from tidegate.calls.remedies import with_remedy
+from tidegate.feature_views import FeatureView
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Given = Mapping[str, Any]
@@ -264,6 +265,7 @@ ON_SPARK = (
     "aggregate",
     "asof_join",
     "band_join",
+    "features",
     "interval_join",
     "overlap_join",
     "rolling",
@@ -276,6 +278,8 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
     values = [*given, *named.values()]
     for number, value in enumerate(values):
         listed = value if isinstance(value, list | tuple) else [value]
+        if isinstance(value, Mapping):
+            listed = [one.table for one in value.values() if isinstance(one, FeatureView)]
         kinds = [kind for one in listed if (kind := _of_spark(one)) in FRAMES]
         if kinds:
             names = [*list(inspect.signature(function).parameters)[: len(given)], *named]

@@ -49,6 +49,7 @@ __all__ = [
     "rows_of",
     "schema_of",
     "streams_of_files",
+    "whole_table",
 ]
 
 Result = TypeVar("Result")
@@ -94,6 +95,15 @@ def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows |
         if one.failure is not None:
             raise one.failure from None
         raise
+
+
+def whole_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
+    """Return all rows of an input, whose buffers have not been checked yet."""
+    is_read = isinstance(given, OpenTable) or is_arrow(given)
+    one = given if is_read else opened(name, given)
+    if isinstance(one, OpenTable):
+        return pa.table(elsewhere(lambda: one.read(one.schema.names)))
+    return pa.table(one)
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
