@@ -110,17 +110,29 @@ def table(arguments: dict[str, Any]) -> pa.Table:
     """Compute the features of all labels; `arguments` maps names to the arguments of the call."""
     given = arguments
     if given["memory_limit"] is not None or given["lateness"] is not None:
-        return _in_turn(given, functions.interval_join)
+        found: pa.Table = _in_turn(given, functions.interval_join)
+        return found
     rows = whole_table("labels", given["labels"])
     _tidegate._check(rows, "labels")  # noqa: SLF001 - internal to the package
     call = Call(given["on"], given["by"], given["names"])
     steps = planned(rows, given["views"], call)
-    kept = rows if given["columns"] is None else rows.select(given["columns"])
+    return joined(rows, steps, call, given["columns"], given["threads"])
+
+
+def joined(
+    rows: pa.Table,
+    steps: Sequence[Step],
+    call: Call,
+    columns: Sequence[str] | None,
+    threads: int | None,
+) -> pa.Table:
+    """Join the labels with each view, and return the labels with the features of all views."""
+    kept = rows if columns is None else rows.select(columns)
     read, order = _read(rows, steps, call)
     for step in steps:
         with Named(step.view):
             found = functions.interval_join(
-                read, step.table, **step.arguments, columns=[], threads=given["threads"]
+                read, step.table, **step.arguments, columns=[], threads=threads
             )
         if order is not None:
             found = found.take(order)
