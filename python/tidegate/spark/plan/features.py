@@ -130,7 +130,7 @@ class FeaturesPlan:
     def divided(self) -> DataFrame:
         """Return the rows of all tables, with all rows of a key in the same partition.
 
-        The rows of each table are in a column of structs of their own.
+        The rows of each table are in a separate column of structs.
         """
         structs = [one.struct for one in self.sent]
         parts = []
