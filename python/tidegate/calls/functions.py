@@ -43,6 +43,7 @@ from tidegate.types import (
     Length,
     Names,
     OperatorStats,
+    PairOrder,
     Reports,
     Sides,
     SideValues,
@@ -71,7 +72,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     on: Sides,
     by: SideValues | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: Expr | str | None = None,
     how: AsofHow = "left",
@@ -132,10 +136,24 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
-            row.
+            row. `interpolate`: the row before and the row after. Numeric columns, except those in
+            `on` and `by`, are then interpolated between the two rows as float64, and all other
+            columns have the values of the row before. If a row has the time `l.on`, its values are
+            returned. Otherwise, a left row without a row on both sides is unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
-            unit. None sets no bound.
+            unit. None sets no bound. With `at`, the difference is measured from the time at the
+            offset, and a list gives each offset its own tolerance.
+        at: Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if
+            times are integers. At each offset, the match is the one that an as-of join would find
+            if the offset were added to `l.on`. The result has one set of right columns per offset.
+            Their names end with an underscore and the offset, as in `price_10s`. With None, the
+            match is looked up at `l.on` itself.
+        long: Whether the result has one row per left row and offset instead of one set of right
+            columns per offset. The column `at` contains the offset. `long` requires `at`.
+        n: The maximum number of matches per left row, which are the `n` nearest candidates in the
+            direction that `strategy` selects. Each right column becomes a list, whose values are in
+            time order. With None, there is one match, and columns are not lists.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
@@ -210,7 +228,10 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     on: Sides,
     by: SideValues | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: Expr | str | None = None,
     how: AsofHow = "left",
@@ -260,10 +281,24 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
-            row.
+            row. `interpolate`: the row before and the row after. Numeric columns, except those in
+            `on` and `by`, are then interpolated between the two rows as float64, and all other
+            columns have the values of the row before. If a row has the time `l.on`, its values are
+            returned. Otherwise, a left row without a row on both sides is unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
-            unit. None sets no bound.
+            unit. None sets no bound. With `at`, the difference is measured from the time at the
+            offset, and a list gives each offset its own tolerance.
+        at: Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if
+            times are integers. At each offset, the match is the one that an as-of join would find
+            if the offset were added to `l.on`. The result has one set of right columns per offset.
+            Their names end with an underscore and the offset, as in `price_10s`. With None, the
+            match is looked up at `l.on` itself.
+        long: Whether the result has one row per left row and offset instead of one set of right
+            columns per offset. The column `at` contains the offset. `long` requires `at`.
+        n: The maximum number of matches per left row, which are the `n` nearest candidates in the
+            direction that `strategy` selects. Each right column becomes a list, whose values are in
+            time order. With None, there is one match, and columns are not lists.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
@@ -671,6 +706,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     unit: Epoch | None = None,
@@ -771,6 +808,15 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
+        limit: The maximum number of pairs per left row. `order` selects these pairs, and other
+            pairs are not in the result. A left row's pairs are in the order of the right rows, as
+            without a limit. With `how="right"` or `how="full"`, right rows that no left row keeps
+            count as unmatched. None sets no limit.
+        order: The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`:
+            those with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`.
+            In a tie between an earlier and a later right row, the earlier one is kept. Right rows
+            with equal times are in row order, and the last of them is the nearest unless they are
+            after the left row. None means `first`.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -845,6 +891,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     unit: Epoch | None = None,
@@ -927,6 +975,15 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
+        limit: The maximum number of pairs per left row. `order` selects these pairs, and other
+            pairs are not in the result. A left row's pairs are in the order of the right rows, as
+            without a limit. With `how="right"` or `how="full"`, right rows that no left row keeps
+            count as unmatched. None sets no limit.
+        order: The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`:
+            those with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`.
+            In a tie between an earlier and a later right row, the earlier one is kept. Right rows
+            with equal times are in row order, and the last of them is the nearest unless they are
+            after the left row. None means `first`.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
