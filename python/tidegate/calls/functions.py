@@ -116,6 +116,25 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
+        The bid at each trade, and 20 time units later:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", at=[0, 20], columns=["ts", "bid_0", "bid_20"]
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid_0': [8, None, 7], 'bid_20': [7, None, 7]}
+
+        The last two quotes up to each trade, as lists:
+
+        >>> tg.asof_join(trades, quotes, on="ts", by="sym", n=2, columns=["ts", "bid"]).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [[9, 8], None, [8, 7]]}
+
+        The bid, interpolated between the quotes before and after each trade:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", strategy="interpolate", columns=["ts", "bid"]
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [8.0, 7.473684210526316, 6.5]}
+
     Args:
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
@@ -189,7 +208,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
         name on both sides appears only once. Each left row produces at most one result row. Result
-        rows follow the order of the left rows, regardless of the number of threads.
+        rows follow the order of the left rows, regardless of the number of threads. With `at`, the
+        right columns are repeated for each offset, and an inner join keeps the left rows that have
+        a match at any offset. With `long`, each left row produces up to one result row per offset,
+        in the order of `at`, and the column `at` follows the left columns.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -214,7 +236,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         away than the matching row.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
-        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
+        per right row. With `at`, each further offset needs 8 bytes per left row. For rows that are not in time order, the call needs up to 60 bytes per row,
         or up to 80 with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
@@ -750,6 +772,14 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         0  10   A       2  8.5
         1  20   B       0  NaN
         2  30   A       1  7.0
+
+        The quote that is nearest to each trade:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-20, upper=20,
+        ...     limit=1, order="nearest", columns=["ts", "ts_right", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 30], 'ts_right': [10, 29], 'bid': [8, 7]}
 
         Orders that are valid for some time, with the trades during that time:
 

@@ -340,7 +340,7 @@ impl ResultNames<'_> {
             _ => vec![None],
         };
         let shared: HashSet<usize> = shape.shared_keys(left, right).map(|key| key.right).collect();
-        // With several offsets, a left row without a partner at one of them can have one at another.
+        // With several offsets, a left row can be unmatched at some of them.
         let is_optional = how.keeps_left() || labels.len() > 1;
         let (names, mut clashes) = (Names::new(left), Vec::new());
         for (offset, label) in labels.into_iter().enumerate() {
