@@ -619,8 +619,8 @@ class Source:
 class Operator(Generic[_StatsT_co]):
     """Match, aggregate or merge rows as they are pushed into sources.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate`, `Rolling` and `Merge` are
-    operators.
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `OverlapJoin`, `AsofJoin`, `Aggregate`, `Rolling` and
+    `Merge` are operators.
     Data flows through each of them as follows:
 
         sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
@@ -1431,8 +1431,8 @@ class MergeReader:
 class StreamJoin(Operator[StreamJoinStats]):
     """Join rows from a left and a right side as they are pushed into sources.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
-    sources.
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `OverlapJoin` and `AsofJoin` are such joins. Each side
+    has its own sources.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -1830,10 +1830,12 @@ class IntervalJoin(StreamJoin):
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. `max_width` is required
-            if an end is an expression, because it determines how long rows are kept and which rows
-            are compared. A greater width means that more rows are compared. A row whose interval
-            end is farther away is set aside, like a late row.
+            expression: a timedelta, a numpy timedelta64, a string such as "1h", or an integer if
+            times are integers. To give each side its own value, pass a pair: first the left value,
+            then the right one. `max_width` is required if an end is an expression, because it
+            determines how long rows are kept and which rows are compared. A greater width means
+            that more rows are compared. A row whose interval end is farther away is set aside, like
+            a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,
@@ -1918,7 +1920,7 @@ class IntervalJoin(StreamJoin):
         aggs: Mapping[str, agg.Aggregate] | None = None,
         closed: Closed = "both",
         prevailing: bool = False,
-        max_width: Length | None = None,
+        max_width: Length | tuple[Length, Length] | None = None,
         load_factor: float | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
@@ -2325,6 +2327,172 @@ class WindowJoin(StreamJoin):
         sources: tuple[int, int] | None = None,
         lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         algorithm: WindowAlgorithm = "auto",
+        threads: int | None = None,
+        memory_limit: Bytes | None = None,
+        ordered: bool = True,
+        pin: bool | None = None,
+        digest: bool = False,
+    ) -> Self: ...
+
+@final
+class OverlapJoin(StreamJoin):
+    """Match rows whose intervals overlap as rows are pushed into sources.
+
+    This is the overlap join for push sources. Each side may have any number of sources, which
+    deliver rows in the order of their starts. The operator ignores late rows and rows that are
+    longer than `max_width`, and otherwise returns the same rows as `overlap_join`. A pair is
+    emitted as soon as no source can deliver a row that precedes the pair's later row. Rows are in
+    *merged order*: by start, then source (left sources first), then position. In left, right, full
+    and anti joins, an unmatched row is emitted once no further row can overlap it. Rows are kept
+    only as long as later rows may overlap them.
+
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes
+    and the number of threads do not affect the result. Pairs are ordered by their later row in
+    merged order, then by their earlier row. Each row has a last time at which it can match: the
+    row's start plus its side's `max_width`, minus `min_overlap`. If the row remains unmatched, it
+    is emitted after all pairs with this time. With `closed="left"`, the last time is at least one
+    unit earlier.
+
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait, but iteration waits for rows until all sources are closed.
+
+    Example:
+        This join matches each alarm with the jobs that were running during the alarm. The job that
+        started at 40 is too long:
+
+        >>> alarms = pa.table({"alarm": ["A", "B"], "start": [10, 20], "end": [15, 29]})
+        >>> jobs = pa.table({"job": ["x", "y", "z"], "start": [0, 12, 40], "end": [30, 14, 99]})
+        >>> join = tg.OverlapJoin(
+        ...     alarms.schema, jobs.schema, on=("start", "end"), max_width=(10, 50),
+        ...     columns=["alarm", "job"],
+        ... )
+        >>> for source, rows in zip(join.sources, [alarms, jobs]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [tuple(row.values()) for batch in join for row in batch.to_pylist()]
+        [('A', 'x'), ('A', 'y'), ('B', 'x')]
+        >>> join.late().select(["late_reason", "job"]).to_pylist()
+        [{'late_reason': 'wide', 'job': 'z'}]
+
+        The number of jobs that were running at each time:
+
+        >>> ticks = pa.table({"ts": [5, 13, 31]})
+        >>> join = tg.OverlapJoin(
+        ...     ticks.schema, jobs.schema, on=(("ts", "ts"), ("start", "end")), max_width=50,
+        ...     aggs={"running": tg.agg.count()},
+        ... )
+        >>> for source, rows in zip(join.sources, [ticks, jobs]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [row for batch in join for row in batch.to_pylist()]
+        [{'ts': 5, 'running': 1}, {'ts': 13, 'running': 2}, {'ts': 31, 'running': 0}]
+
+    Args:
+        left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The columns must contain integers, dates or timestamps.
+            Sources deliver rows in the order of their starts, so a start must not be null. A row
+            with a null end does not match any row.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
+            may match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
+        how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
+        aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the
+            merged order.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
+        min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
+            string such as "5s", or an integer if the columns contain integers. If None, any overlap
+            is sufficient, even a single point.
+        max_width: The maximum length of a row, from its start to its end: a timedelta, a numpy
+            timedelta64, a string such as "1h", or an integer if times are integers. To give each
+            side its own value, pass a pair: first the left value, then the right one. `max_width`
+            is required unless both sides have a single time column, because it determines how long
+            rows are kept and which rows are compared. A greater width means that more rows are
+            compared. A longer row is set aside, like a late row.
+        suffix: The suffix to append to the name of a right column if the left side has a column
+            with the same name.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
+            been joined yet, rows that later rows may match, and late rows. None sets no limit. The
+            `memory_limit` property describes how sources share the limit.
+        ordered: Whether results are emitted in the order that the class description specifies. A
+            pair is then held back until no source can deliver an earlier row. If False, a pair is
+            emitted by the first poll after both of its rows have been pushed, regardless of
+            lateness and other sources. The result contains the same rows, but their order depends
+            on the pushes. An unmatched row is emitted once no row from the other side can match it.
+            Each row is kept longer, until the other side has passed the row's interval. With
+            `aggs`, rows are emitted in order in either case.
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
+
+    Raises:
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
+
+    Note:
+        A push fails if one of its rows starts after its end. The error names the row.
+
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
+
+        With `aggs`, a left row is emitted once no further row can overlap it. Left rows are emitted
+        in merged order. The result is bit-for-bit identical to the result of `overlap_join` for the
+        same rows in merged order. If a user-defined Python function fails, the next poll calls it
+        again.
+
+        A poll that emits left rows of a join with `aggs` costs as much as a call to `overlap_join`
+        with these left rows and all right rows still held.
+
+        In memory, each row has an overhead of 40 bytes.
+    """
+
+    def __new__(
+        cls,
+        left: pa.Schema | Table,
+        right: pa.Schema | Table,
+        *,
+        on: IntervalNames,
+        by: KeyNames | None = None,
+        where: Expr | str | None = None,
+        how: How | None = None,
+        aggs: Mapping[str, agg.Aggregate] | None = None,
+        closed: ClosedEnds = "both",
+        min_overlap: Length | None = None,
+        max_width: Length | tuple[Length, Length] | None = None,
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        sources: tuple[int, int] | None = None,
+        lateness: Bound | tuple[Bound | list[Bound], Bound | list[Bound]] = None,
         threads: int | None = None,
         memory_limit: Bytes | None = None,
         ordered: bool = True,

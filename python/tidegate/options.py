@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 PAIRS = ("interval_join", "window_join", "band_join", "overlap_join")
 JOINS = ("asof_join", *PAIRS)
-OPERATORS_OF_PAIRS = ("IntervalJoin", "WindowJoin", "BandJoin")
+OPERATORS_OF_PAIRS = ("IntervalJoin", "WindowJoin", "BandJoin", "OverlapJoin")
 OPERATORS = ("AsofJoin", *OPERATORS_OF_PAIRS)
 PAIRS_ON_SPARK = tuple(f"spark.{name}" for name in PAIRS)
 ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
@@ -142,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "right",
         "pa.Schema | Table",
-        ("AsofJoin", "IntervalJoin", "WindowJoin"),
+        ("AsofJoin", "IntervalJoin", "WindowJoin", "OverlapJoin"),
         """
         The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
         """,
@@ -228,6 +228,19 @@ OPTIONS: tuple[Option, ...] = (
             metavar="START,END|START,END=START,END",
             read="intervals",
         ),
+    ),
+    Option(
+        "on",
+        "IntervalNames",
+        ("OverlapJoin",),
+        """
+        The names of the start and end columns. If the names differ between the sides, give a pair
+        of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+        time column, give its name twice. Each row on that side then matches the intervals that
+        contain its time. The columns must contain integers, dates or timestamps. Sources deliver
+        rows in the order of their starts, so a start must not be null. A row with a null end does
+        not match any row.
+        """,
     ),
     Option(
         "within",
@@ -1320,7 +1333,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "closed",
         "ClosedEnds",
-        ("overlap_join", "spark.overlap_join"),
+        ("overlap_join", "OverlapJoin", "spark.overlap_join"),
         """
         Whether intervals include their ends. They always include their start. `both`: intervals
         include their ends, so two intervals that merely touch also overlap. `left`: intervals
@@ -1443,7 +1456,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "min_overlap",
         "Length | None",
-        ("overlap_join",),
+        ("overlap_join", "OverlapJoin"),
         """
         The minimum length of the overlap, as a timedelta, a numpy timedelta64, a string such as
         "5s", or an integer if the columns contain integers. If None, any overlap is sufficient,
@@ -1469,14 +1482,15 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "max_width",
-        "Length | None",
+        "Length | tuple[Length, Length] | None",
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. `max_width` is required if an
-        end is an expression, because it determines how long rows are kept and which rows are
-        compared. A greater width means that more rows are compared. A row whose interval end is
-        farther away is set aside, like a late row.
+        expression: a timedelta, a numpy timedelta64, a string such as "1h", or an integer if times
+        are integers. To give each side its own value, pass a pair: first the left value, then the
+        right one. `max_width` is required if an end is an expression, because it determines how
+        long rows are kept and which rows are compared. A greater width means that more rows are
+        compared. A row whose interval end is farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -1485,6 +1499,38 @@ OPTIONS: tuple[Option, ...] = (
             read="duration",
             shown_default=False,
         ),
+    ),
+    Option(
+        "max_width",
+        "Length | tuple[Length, Length] | None",
+        ("OverlapJoin",),
+        """
+        The maximum length of a row, from its start to its end: a timedelta, a numpy timedelta64, a
+        string such as "1h", or an integer if times are integers. To give each side its own value,
+        pass a pair: first the left value, then the right one. `max_width` is required unless both
+        sides have a single time column, because it determines how long rows are kept and which rows
+        are compared. A greater width means that more rows are compared. A longer row is set aside,
+        like a late row.
+        """,
+        default="None",
+        command=OfCommand(
+            "With --follow: the maximum length of a row, from its start to its end.",
+            metavar="DURATION",
+            read="duration",
+            shown_default=False,
+        ),
+    ),
+    Option(
+        "max_width",
+        "Length | None",
+        ("spark.overlap_join",),
+        """
+        For streams: the maximum length, as a duration, of a row from its start to its end.
+        `max_width` is required unless both sides have a single time column, because it determines
+        how long rows are kept. A longer row is set aside, like a late row. With `late_as`, such a
+        row is emitted and marked as `left wide` or `right wide`; otherwise, it is dropped.
+        """,
+        default="None",
     ),
     Option(
         "max_width",
@@ -1604,7 +1650,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sources",
         "tuple[int, int] | None",
-        ("AsofJoin", "IntervalJoin", "WindowJoin"),
+        ("AsofJoin", "IntervalJoin", "WindowJoin", "OverlapJoin"),
         """
         The number of left sources and the number of right sources, each from 1 to 32768. None means
         one of each.
@@ -1625,7 +1671,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lateness",
         "Bound | tuple[Bound | list[Bound], Bound | list[Bound]]",
-        ("AsofJoin", "IntervalJoin", "WindowJoin"),
+        ("AsofJoin", "IntervalJoin", "WindowJoin", "OverlapJoin"),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. To give each
@@ -1946,7 +1992,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "ordered",
         "bool",
-        ("IntervalJoin",),
+        ("IntervalJoin", "OverlapJoin"),
         """
         Whether results are emitted in the order that the class description specifies. A pair is
         then held back until no source can deliver an earlier row. If False, a pair is emitted by
@@ -2019,24 +2065,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "partitions",
         "int | None",
-        ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
+        (*ON_SPARK,),
         """
         The number of partitions. The default depends on the number of cores and the number of rows.
         A side that is not shuffled keeps its partitions, unless there are more than this number. In
         that case, some partitions are merged. For streams, `partitions` is the number of buckets
         that keys are divided into. For streams, the default is the value of
         `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
-        """,
-        default="None",
-    ),
-    Option(
-        "partitions",
-        "int | None",
-        ("spark.overlap_join",),
-        """
-        The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless there are more than this number. In
-        that case, some partitions are merged.
         """,
         default="None",
     ),
@@ -2156,7 +2191,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "late_as",
         "str | None",
-        ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
+        (*ON_SPARK,),
         """
         For streams: the name of an additional result column that marks late rows. The column is
         null in regular result rows. In a late row, the column contains the row's side, `left` or

@@ -20,6 +20,7 @@ from tidegate import (
     IntervalJoin,
     Merge,
     Operator,
+    OverlapJoin,
     Rolling,
     WindowJoin,
     agg,
@@ -45,6 +46,9 @@ LEFT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), *
 RIGHT = pa.schema(
     [("ts", pa.int32()), ("k", pa.dictionary(pa.int8(), pa.string())), ("x", pa.float64())]
 )
+SPAN = pa.schema(
+    [("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("until", pa.int64())]
+)
 
 
 def value(name: str, ts: int) -> object:
@@ -67,6 +71,7 @@ def value(name: str, ts: int) -> object:
         "nested": [{"a": ts % 50, "b": ["u", None, "v"][: ts % 4]}] * (ts % 3),
         "pairs": [("p", 0.5 * ts)] * (ts % 2),
         "nothing": None,
+        "until": ts + ts % 6,
     }[name]
 
 
@@ -274,5 +279,14 @@ KINDS |= {
     ),
     "sessions-of-gaps": aggregated(
         by="k", session="small % 5 + 1", where="small IS NOT NULL", aggs=FUNCTIONS
+    ),
+}
+# Rows that are longer than `max_width` are among the late rows.
+KINDS |= {
+    "overlap-full": joined(
+        OverlapJoin, SPAN, SPAN, on=("ts", "until"), by="k", how="full", max_width=4
+    ),
+    "partners-overlap": joined(
+        OverlapJoin, LEFT, SPAN, on=(("ts", "ts"), ("ts", "until")), aggs=PARTNERS, max_width=4
     ),
 }

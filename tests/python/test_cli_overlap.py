@@ -46,6 +46,26 @@ def test_one_pair_of_names_is_of_both_sides(folder: Path) -> None:
     assert found == [(5,)]
 
 
+def test_growing_files_are_joined_in_the_order_of_the_starts(folder: Path) -> None:
+    write(LEFT, folder / "left.arrows")
+    write(RIGHT, folder / "right.arrows")
+    files = ["overlap", "left.arrows", "right.arrows", *ON, "--columns", "start,r"]
+    done = run(*files, "--follow", "--max-width", "9", "--state", "state", "-o", "out.csv")
+    assert done.exit_code == 0, done.output
+    # The last right row is 12 long.
+    assert "1 of them late" in done.output
+    found = read(folder / "out.csv").to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, 1), (5, 1), (5, 2)]
+    for options, text in [
+        (["--follow"], "max_width: a row can have any length"),
+        (["--follow", "--max-width", "9", "--open-ends"], "open_ends: a row without an end"),
+        (["--max-width", "9"], "--follow"),
+    ]:
+        done = run(*files, *options, "-o", "other.csv")
+        assert done.exit_code != 0
+        assert text in done.output
+
+
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [

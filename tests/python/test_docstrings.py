@@ -168,7 +168,8 @@ SEVERAL_TEXTS = {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each operator has its own algorithms"),
         "by": (4, "the keys of pairs of rows, of rows, or of an index"),
-        "closed": (3, "the ends of a join's interval, or of two kinds of windows"),
+        "closed": (4, "the ends of a join's interval, of rows, or of two kinds of windows"),
+        "max_width": (2, "the distance of a computed end, or the length of a row"),
         "columns": (
             3,
             "pairs, left rows with aggregates of their partners, or rows with aggregates",
@@ -178,7 +179,7 @@ SEVERAL_TEXTS = {
         "keep": (2, "rows of an index, or windows of a silent key"),
         "lateness": (4, "sources, one side, two sides or either"),
         "memory_limit": (4, "each operator holds different rows"),
-        "on": (4, "times of two inputs, values of a band, one time, or that of an index"),
+        "on": (5, "times of two inputs, of an index, or one; values of a band; starts and ends"),
         "ordered": (4, "as-of joins are always ordered; windows, algorithms, self-joins"),
         "right": (2, "the schema of later rows, which a band join may lack"),
         "schema": (2, "sources, or the rows of a digest"),
@@ -201,7 +202,7 @@ SEVERAL_TEXTS = {
         "on": (3, "the times of two inputs, the values of a band, or starts and ends"),
         "open_ends": (2, "bounds of an interval, or starts and ends"),
         "parallelism": (4, "slices of time or of values, or with only the nearest rows"),
-        "partitions": (2, "the buckets of tables need not survive a restart"),
+        "max_width": (2, "the distance of a computed end, or the length of a row"),
     },
 }
 # Only the package uses these native functions and classes, and those that build queries.

@@ -3,11 +3,14 @@
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tidegate
 
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import campaign
 import streaming
@@ -89,6 +92,50 @@ def test_rows_that_are_too_wide_come_marked(spark, tmp_path):
     results = [row for row in rows if not row["late"] and row["v"] != streaming.END]
     assert any(row["v_right"] for row in results)
     assert streaming._counted(results) == streaming._counted(expected.to_pylist())
+
+
+@pytest.mark.parametrize(("how", "by"), [("full", "k"), ("left", None)])
+def test_rows_with_a_start_and_an_end_are_joined_by_their_overlaps(spark, tmp_path, how, by):
+    streaming.write(tmp_path, 2, seed=11)
+    until = F.expr("ts + (abs(v) % 7) * INTERVAL '1' SECOND")
+    sides = [frame.withColumn("until", until) for frame in streaming.read(spark, tmp_path)]
+    query = {"on": ("ts", "until"), "by": by, "how": how}
+    found = streaming.Sink(tmp_path).drain(
+        tidegate.spark.overlap_join(
+            *sides, **query, max_width="4s", late_as="late", partitions=3, closed="left"
+        )
+    )
+    rows = found.to_pylist()
+    tables = []
+    for side, table in zip(
+        ("left", "right"), streaming.on_time(tmp_path, *streaming.SIDES), strict=True
+    ):
+        lengths = table["v"].to_numpy() % 7
+        ends = pc.add(table["ts"], pa.array(lengths * 1_000_000, pa.duration("us")))
+        is_wide = lengths > 4
+        tables.append(table.append_column("until", ends).filter(pa.array(~is_wide)))
+        name = "v" if side == "left" else "v_right"
+        wide = {row[name] for row in rows if row["late"] == f"{side} wide"}
+        assert wide == {*table["v"].to_numpy()[is_wide].tolist()} != set()
+    expected = tidegate.overlap_join(*tables, **query, closed="left")
+    results = [
+        row for row in rows if not row["late"] and streaming.END not in (row["v"], row["v_right"])
+    ]
+    assert any(row["v"] and row["v_right"] for row in results)
+    assert streaming._counted(results) == streaming._counted(expected.to_pylist())
+
+
+def test_streams_of_rows_with_an_end_need_a_width(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=12)
+    sides = [frame.withColumn("until", F.col("ts")) for frame in streaming.read(spark, tmp_path)]
+    query = {"on": ("ts", "until"), "by": "k"}
+    with pytest.raises(tidegate.TidegateError, match="max_width: a row can have any length, and"):
+        tidegate.spark.overlap_join(*sides, **query)
+    with pytest.raises(tidegate.TidegateError, match="open_ends: a row without an end"):
+        tidegate.spark.overlap_join(*sides, **query, open_ends=True, max_width="4s")
+    text = tidegate.spark.explain(tidegate.spark.overlap_join, *sides, **query, max_width="4s")
+    assert "late rows  dropped, and rows that are longer than 4s" in text
+    assert "state store" in text
 
 
 def test_a_band_join_of_streams_needs_a_window(spark, tmp_path):

@@ -255,6 +255,7 @@ _PLANNERS: dict[object, Planner] = {
     _tidegate.BandJoin: _of_operator(functions.BandJoin),
     _tidegate.IntervalJoin: _of_operator(functions.IntervalJoin),
     _tidegate.Merge: _of_operator(functions.Merge),
+    _tidegate.OverlapJoin: _of_operator(functions.OverlapJoin),
     _tidegate.Rolling: _of_operator(functions.Rolling),
     _tidegate.WindowJoin: _of_operator(functions.WindowJoin),
 }
@@ -269,9 +270,10 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
             `tidegate.overlap_join`, `tidegate.window_join`, their `_batches` forms,
             `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
-            `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
-            `tidegate.Aggregate`, `tidegate.rolling`, `tidegate.rolling_batches`,
-            `tidegate.Rolling`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
+            `tidegate.OverlapJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
+            `tidegate.aggregate_batches`, `tidegate.Aggregate`, `tidegate.rolling`,
+            `tidegate.rolling_batches`, `tidegate.Rolling`, `tidegate.merge`,
+            `tidegate.merge_batches` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation or a merge. For a class, the inputs may also be schemas.
         **arguments: The other arguments of the function.

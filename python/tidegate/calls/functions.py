@@ -2430,6 +2430,7 @@ if TYPE_CHECKING:
     BandJoin = _tidegate.BandJoin
     IntervalJoin = _tidegate.IntervalJoin
     Merge = _tidegate.Merge
+    OverlapJoin = _tidegate.OverlapJoin
     Rolling = _tidegate.Rolling
     WindowJoin = _tidegate.WindowJoin
 else:
@@ -2438,5 +2439,6 @@ else:
     BandJoin = told_class(_tidegate.BandJoin)
     IntervalJoin = told_class(_tidegate.IntervalJoin)
     Merge = told_class(_tidegate.Merge)
+    OverlapJoin = told_class(_tidegate.OverlapJoin)
     Rolling = told_class(_tidegate.Rolling)
     WindowJoin = told_class(_tidegate.WindowJoin)

@@ -91,7 +91,12 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
         return made, [left_names, right_names]
 
     assert isinstance(job.right, Input)  # noqa: S101 - for mypy; the options exclude an index
-    return Work("join", (job.left, job.right), job.query.arguments["on"], make)
+    return Work("join", (job.left, job.right), _times(job.query.arguments["on"]), make)
+
+
+def _times(on: Any) -> Sequence[str]:  # noqa: ANN401 - the argument `on` of any join
+    """Return the time columns; rows with a start and an end are in the order of their starts."""
+    return [one if isinstance(one, str) else one[0] for one in on]
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:

@@ -881,11 +881,13 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     closed: ClosedEnds = "both",
     open_ends: bool = False,
     min_overlap: Length | None = None,
+    max_width: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     unit: Epoch | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
@@ -898,8 +900,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     replaces `<=`. A row with a null start or end matches nothing, unless `open_ends` is true. The
     function returns the same rows as `tidegate.overlap_join`, but in no particular order.
 
-    At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
-    where each micro-batch is a table.
+    Both sides may be streams. Each stream needs a watermark on its start column, and `max_width`
+    limits the length of its rows.
 
     Example:
         >>> alarms = spark.createDataFrame(
@@ -984,6 +986,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             either case. With `open_ends`, rows are divided only by key.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
             contain integers. If None, any overlap is sufficient, even a single point.
+        max_width: For streams: the maximum length, as a duration, of a row from its start to its
+            end. `max_width` is required unless both sides have a single time column, because it
+            determines how long rows are kept. A longer row is set aside, like a late row. With
+            `late_as`, such a row is emitted and marked as `left wide` or `right wide`; otherwise,
+            it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -994,7 +1001,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             joins of two streams, whose times need watermarks, or to files.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some partitions are merged.
+            than this number. In that case, some partitions are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
@@ -1012,6 +1022,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             Both sides must be files, or DataFrames that only select columns of Parquet files and
             compare them with constants. The files must contain statistics for the time columns.
             `auto` also considers `files` if the files are local.
+        late_as: For streams: the name of an additional result column that marks late rows. The
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine an aggregate's partial results with
@@ -1040,9 +1054,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Raises:
         tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
-        tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
-            is sent in full contains a row that starts after it ends. On any other side, the task
-            that reads such a row fails, so Spark raises the error when you use the DataFrame.
+        tidegate.TidegateError: Another argument is invalid, or a side that is sent in full contains
+            a row that starts after it ends. On any other side, the task that reads such a row
+            fails, so Spark raises the error when you use the DataFrame.
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
@@ -1070,6 +1084,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "parallelism": parallelism,
         "scratch": scratch,
         "unit": unit,
+        "late_as": late_as,
+        "max_width": max_width,
     }
     call = JoinCall("overlap_join", (left_df, right_df), arguments, of_spark)
     return call.run(Ending(then, then_schema, sink))

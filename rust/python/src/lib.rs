@@ -114,7 +114,7 @@ mod _tidegate {
     use super::operators::source::Source;
 
     #[pymodule_export]
-    use super::queries::overlap_join::overlap_join_query;
+    use super::queries::overlap_join::{OverlapJoin, overlap_join_query};
 
     #[pymodule_export]
     use super::queries::plan::{AggregationPlan, JoinPlan};

@@ -33,7 +33,7 @@ from tidegate.cli.commands.options import (
 )
 from tidegate.cli.tables import Limits
 from tidegate.io.files import STANDARD_STREAM
-from tidegate.options import options_of
+from tidegate.options import Option, options_of
 
 
 def _joined(  # noqa: PLR0913 - a parameter for each option
@@ -132,11 +132,18 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     )
 
 
-_MAX_WIDTH = [option for option in options_of("IntervalJoin") if option.name == "max_width"]
+def _max_width(operator: str) -> list[Option]:
+    return [option for option in options_of(operator) if option.name == "max_width"]
+
+
 # A band join without a window has no time column that could be used to divide its rows.
 _LIMITS = ("memory_limit", "lateness", "time", "window")
 
-join = command("interval_join", interval_join_query, more=_MAX_WIDTH)(_joined_or_followed)
+join = command("interval_join", interval_join_query, more=_max_width("IntervalJoin"))(
+    _joined_or_followed
+)
 asof = command("asof_join", asof_join_query)(_joined_or_followed)
 band = command("band_join", band_join_query, leaves_out=_LIMITS)(_joined)
-overlap = command("overlap_join", overlap_join_query)(_joined)
+overlap = command("overlap_join", overlap_join_query, more=_max_width("OverlapJoin"))(
+    _joined_or_followed
+)

@@ -255,6 +255,10 @@ With --right-index FILE in place of RIGHT, the right rows come from an index tha
 tidegate index, preferably with --on START,END. --on and --by then only need the names of LEFT's
 columns.
 
+With --follow, CSV files and Arrow streams are read as they grow, in the order of the starts, as in
+tidegate join. Each row may be at most --max-width long. Longer rows are omitted and counted, like
+late rows. --state writes each row exactly once, even if a run is interrupted.
+
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
 number with a unit, such as 1h30m or 250ms, or an integer if the columns contain integers.

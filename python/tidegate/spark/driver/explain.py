@@ -240,6 +240,8 @@ def _wide(plan: Plan) -> str:
     """If `max_width` is set, describe the handling of rows whose end is too far away."""
     if plan.max_width is None:
         return ""
+    if plan.query.is_overlap:
+        return f", and rows that are longer than {plan.max_width}"
     return f", and rows with an end farther away than {plan.max_width}"
 
 

@@ -125,7 +125,6 @@ def _of_open_ends(
 def _check_kind(
     left: DataFrame,
     right: DataFrame,
-    query: SparkQuery,
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
@@ -133,11 +132,6 @@ def _check_kind(
     if left.isStreaming or right.isStreaming:
         check_engine(left.sparkSession)
     streams = left.isStreaming and right.isStreaming
-    if query.is_overlap and streams:
-        message = "both sides are streaming DataFrames, but overlap_join does not keep rows from "
-        message += "streams, because an interval can have any length; read one side as a table, "
-        message += "or call overlap_join inside `foreachBatch`, where each micro-batch is a table"
-        raise tidegate.TidegateError(message)
     one = left.isStreaming or right.isStreaming
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
@@ -176,22 +170,24 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
 
 
 def _check_ends(plan: Plan) -> None:
-    """Reject ends computed from columns without a `max_width`, and an invalid `max_width`."""
-    if any(plan.query.row_ends) and plan.max_width is None:
-        message = "max_width: an interval end computed from columns can be at any distance, "
+    """Reject ends read from columns without a `max_width`, and an invalid `max_width`."""
+    if plan.has_widths and plan.max_width is None:
+        what, how_far = "an interval end computed from columns can be at any distance", "distance"
+        if plan.query.is_overlap:
+            what, how_far = "a row can have any length", "length"
+        message = f"max_width: {what}, "
         message += "and rows from streams are kept as long as an interval may reach them; "
-        message += "give the maximum distance, such as max_width='1 hour', "
+        message += f"give the maximum {how_far}, such as max_width='1 hour', "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
-    if plan.max_width is not None:
+    if plan.max_width is not None or plan.query.is_overlap:
         query = plan.query.native.replace(columns=plan.columns.native)
         query.operator(plan.columns.left, plan.columns.right, max_width=plan.max_width)
 
 
 def _check_streams(plan: Plan) -> None:
     """Reject options that a join of streams does not support, before the query starts."""
-    time = plan.native.time
-    if time is None:
+    if plan.native.time is None and not plan.query.is_overlap:
         message = "time: a band join of streams needs the time columns and a window; "
         message += "without them, no row could be removed; give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
@@ -199,12 +195,13 @@ def _check_streams(plan: Plan) -> None:
     if plan.query.has_lookups or plan.query.has_limit:
         # Raises the error of the operator, which names the alternative.
         plan.query.native.operator(plan.columns.left, plan.columns.right)
+    times = plan.time[0]
     if plan.query.aggs and plan.time[1].upper is None:
         message = "upper: without an upper bound, later right rows can always match, "
         message += "so no left row in a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
-        check_watermark(frame, NAMES[side], time[0][side])
+        check_watermark(frame, NAMES[side], times[side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
         message = "parallelism 'broadcast' sends one side in full, but a stream never ends; "
@@ -316,7 +313,7 @@ class Plan:
         """Check the arguments of a join."""
         check_frames((left, right), NAMES)
         check_columns(columns)
-        _check_kind(left, right, query, late_as, max_width)
+        _check_kind(left, right, late_as, max_width)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
@@ -380,7 +377,7 @@ class Plan:
         )
         left: Sequence[str] = [left_on]
         right: Sequence[str] = [right_on]
-        if self.query.is_overlap:
+        if self.query.is_overlap and not self.streams:
             left, right = self.starts_and_ends_named
         sides = (
             Input.of(self.left, self.columns.left.names, left, left_key, left_bands),
@@ -399,6 +396,13 @@ class Plan:
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
+
+    @property
+    def has_widths(self) -> bool:
+        """Return whether `max_width` limits how long rows from streams are kept."""
+        if self.query.is_overlap:
+            return any(start != end for start, end in self.starts_and_ends_named)
+        return any(self.query.row_ends)
 
     def starts_and_ends(self, side: int) -> StartsAndEnds:
         """Return the start and end columns of an overlap join, for use by the workers."""
@@ -506,7 +510,7 @@ class Plan:
 
         Rows with a start and an end are divided by their starts.
         """
-        if self.query.is_overlap:
+        if self.query.is_overlap and not self.streams:
             (left, _), (right, _) = self.starts_and_ends_named
             return (left, right), (None, None)
         return self.native.bands[0] if self.native.bands else self._reach_in_time
@@ -617,13 +621,21 @@ class Plan:
 
     @property
     def _reach_in_time(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
+        far = 0
+        if self.max_width is not None:
+            far = self.native.steps("max_width", self.max_width)
+        if self.query.is_overlap:
+            (left, left_end), (right, right_end) = self.starts_and_ends_named
+            return (left, right), (
+                -far if right != right_end else 0,
+                far if left != left_end else 0,
+            )
         if self.native.time is None:
             message = "time: this band join has no time column; give `time` and `window`"
             raise tidegate.TidegateError(message)
         names, ends = self.native.time
         if self.max_width is None:
             return names, ends
-        far = self.native.steps("max_width", self.max_width)
         lower, upper = (
             sign * far if is_of_row else end
             for sign, is_of_row, end in zip((-1, 1), self.query.row_ends, ends, strict=True)

@@ -99,6 +99,7 @@ _CLASSES = {
     "interval_join": "IntervalJoin",
     "band_join": "BandJoin",
     "asof_join": "AsofJoin",
+    "overlap_join": "OverlapJoin",
 }
 
 # Arguments of native queries that checkpoints do not contain.

@@ -122,6 +122,25 @@ pub(crate) fn lateness(ob: Option<&Bound<'_, PyAny>>) -> PyResult<Lateness> {
     }
 }
 
+/// Returns the maximum width on the left and on the right, given a single width or a pair.
+pub(crate) fn widths(given: Option<Argument>) -> PyResult<Option<[Duration; 2]>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    let width = |ob: &Bound<'_, PyAny>| {
+        bound("max_width", ob)?.ok_or_else(|| {
+            PyTypeError::new_err(
+                "max_width: expected a width for each side, got None; give 0 for a side without \
+                 widths",
+            )
+        })
+    };
+    match given.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => {
+            Ok(Some([width(&pair.get_item(0)?)?, width(&pair.get_item(1)?)?]))
+        }
+        _ => Ok(Some([width(given)?; 2])),
+    }
+}
+
 /// Returns an end of an interval: a duration, an integer for integer times, or `None` for no bound.
 pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     if ob.is_none() {

@@ -25,7 +25,7 @@ pairs! { tidegate::AsofJoin {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         check_no_width(max_width)?;

@@ -37,7 +37,7 @@ pairs! { tidegate::BandJoin {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Duration>,
+        max_width: Option<[Duration; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         check_no_width(max_width)?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{Bound as Length, Error, PairLimit, PartnerJoin, Preference};
 
-use crate::inputs::arguments::{Argument, CLOSED, bound, count, end, name_pair, word};
+use crate::inputs::arguments::{Argument, CLOSED, count, end, name_pair, widths, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
 use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, pairs};
@@ -34,7 +34,7 @@ pairs! { tidegate::IntervalJoin {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         let parallelism = Parallelism::Auto;
@@ -132,10 +132,7 @@ fn open(
     let py = on.py();
     let query = ask(on, lower, upper, closed, false, prevailing, None, None, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
-    let max_width = match max_width {
-        None => None,
-        Some(width) => bound("max_width", width)?,
-    };
+    let max_width = widths(max_width)?;
     let load_factor = load_factor.map(factor).transpose()?;
     let (left, right, options) = sides.read()?;
     detached(py, || match query {

@@ -143,7 +143,7 @@ pub(crate) trait Pairs: Send + Sync + 'static {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator>;
 }
@@ -240,7 +240,7 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         match self {
@@ -253,11 +253,11 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
 }
 
 /// Rejects `max_width` if the join cannot compute the ends of intervals from columns.
-pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> {
+pub(crate) fn check_no_width(max_width: Option<[Length; 2]>) -> tidegate::Result<()> {
     match max_width {
         None => Ok(()),
         Some(_) => Err(Error::argument(
-            "max_width: only an interval join can compute ends from columns; leave it out",
+            "max_width: only an interval join and an overlap join read ends from columns; leave it out",
         )),
     }
 }
@@ -431,7 +431,7 @@ macro_rules! join_class {
         $class:ident = $open:ident;
         before_by($($pair:ident: $pair_type:ty),*)
         before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt),*)
-        before_threads($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)
+        before_threads($($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)?)
     ) => {
         #[doc = manual!($class)]
         #[pyclass(
@@ -448,7 +448,7 @@ macro_rules! join_class {
             #[pyo3(signature = (
                 left, right, *, $($pair,)* by=None, r#where=None, how=None, aggs=None,
                 $($closed=$closed_default,)* suffix="_right", columns=None, sources=None,
-                lateness=None, $algorithm=$algorithm_default, threads=None, memory_limit=None,
+                lateness=None, $($algorithm=$algorithm_default,)? threads=None, memory_limit=None,
                 ordered=true, pin=None,
                 digest=false
             ))]
@@ -466,7 +466,7 @@ macro_rules! join_class {
                 columns: Option<&Bound<'py, PyAny>>,
                 sources: Option<&Bound<'py, PyAny>>,
                 lateness: Option<&Bound<'py, PyAny>>,
-                $algorithm: $algorithm_type,
+                $($algorithm: $algorithm_type,)?
                 threads: Option<&Bound<'py, PyAny>>,
                 memory_limit: Option<&Bound<'py, PyAny>>,
                 ordered: bool,
@@ -480,7 +480,7 @@ macro_rules! join_class {
                 let sides = $crate::queries::join::Sides {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
-                let join = $open($($pair,)* $($closed,)* $algorithm, options, sides)?;
+                let join = $open($($pair,)* $($closed,)* $($algorithm,)? options, sides)?;
                 let join = $crate::operators::stream_join::StreamJoin::of(join, digest);
                 Ok(join.add_subclass($class))
             }

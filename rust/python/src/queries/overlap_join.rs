@@ -1,14 +1,15 @@
-//! The query for `overlap_join`.
+//! The query for `overlap_join`, and the class `OverlapJoin`.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tidegate::stream::{Operator, StreamOptions};
-use tidegate::{Bound as Length, Closed, Error, PartnerJoin};
+use tidegate::stream::{self, Operator, StreamOptions};
+use tidegate::{Bound as Length, Closed, PartnerJoin};
 
-use crate::inputs::arguments::{Argument, bound, word};
+use crate::inputs::arguments::{Argument, bound, widths, word};
 use crate::inputs::expression::is_expr;
-use crate::queries::join::{JoinRequest, Options, join_query, pairs};
+use crate::interpreter::interrupt::detached;
+use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, pairs};
 
 join_query! {
     overlap_join_query("overlap_join") = ask;
@@ -17,15 +18,22 @@ join_query! {
     before_threads()
 }
 
+join_class! {
+    OverlapJoin = open;
+    before_by(on: Argument)
+    before_suffix(closed: &str = "both", min_overlap: Option<Argument> = None, max_width: Option<Argument> = None)
+    before_threads()
+}
+
 pairs! { tidegate::OverlapJoin {
     fn operator(
         &self,
-        _left: SchemaRef,
-        _right: SchemaRef,
-        _max_width: Option<Length>,
-        _options: &StreamOptions,
+        left: SchemaRef,
+        right: SchemaRef,
+        max_width: Option<[Length; 2]>,
+        options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
-        Err(Error::argument("rows with a start and an end can only be joined as tables"))
+        stream::overlap_join(self, max_width, left, right, options)
     }
 } }
 
@@ -49,6 +57,26 @@ fn ask(
         options: options.read()?,
     };
     JoinRequest::new(query, functions, PartnerJoin::Overlap)
+}
+
+fn open(
+    on: Argument,
+    closed: &str,
+    min_overlap: Option<Argument>,
+    max_width: Option<Argument>,
+    options: Options,
+    sides: Sides,
+) -> PyResult<Operator> {
+    let py = on.py();
+    let query = ask(on, closed, false, min_overlap, options)?;
+    let max_width = widths(max_width)?;
+    let (left, right, options) = sides.read()?;
+    detached(py, || match query {
+        JoinRequest::Pairs(query) => stream::overlap_join(&query, max_width, left, right, &options),
+        JoinRequest::Aggregates(query) => {
+            stream::partner_aggregates(&query, max_width, left, right, &options)
+        }
+    })
 }
 
 const CLOSED: [(&str, Closed); 2] = [("both", Closed::Both), ("left", Closed::Left)];

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use tidegate::How;
 
 use crate::arrow::reader::BatchReader;
-use crate::inputs::arguments::{Argument, bound};
+use crate::inputs::arguments::{Argument, widths};
 use crate::inputs::rows::schema;
 use crate::interpreter::interrupt::detached;
 use crate::interpreter::native::module;
@@ -133,10 +133,7 @@ impl JoinQuery {
         lateness: Option<Argument<'_, 'py>>,
         pin: Option<bool>,
     ) -> PyResult<Bound<'py, StreamJoin>> {
-        let max_width = match max_width {
-            None => None,
-            Some(width) => bound("max_width", width)?,
-        };
+        let max_width = widths(max_width)?;
         let options = options(None, lateness, None, true, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
         let operator = detached(py, || self.join.operator(left, right, max_width, &options))?;

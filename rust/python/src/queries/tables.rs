@@ -44,12 +44,12 @@ pub(crate) trait Relation: Send + Sync + 'static {
     }
 
     /// Returns an operator that performs the same join on rows that arrive over time. `max_width`
-    /// limits the length of intervals whose ends are computed from columns.
+    /// limits the length of intervals whose ends are computed from left or right columns.
     fn operator(
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator>;
 }

@@ -43,7 +43,7 @@ pairs! { tidegate::WindowJoin {
         &self,
         left: SchemaRef,
         right: SchemaRef,
-        max_width: Option<Length>,
+        max_width: Option<[Length; 2]>,
         options: &StreamOptions,
     ) -> tidegate::Result<Operator> {
         check_no_width(max_width)?;

@@ -8,8 +8,9 @@ use tidegate_operators::overlap::IntervalColumns;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
+use crate::Result;
+use crate::columns::row_ends::ends_early;
 use crate::columns::time::{Int64s, Unit};
-use crate::{Error, Result};
 
 /// The number of rows that a thread checks at a time.
 const PART_ROWS: usize = 1 << 16;
@@ -88,13 +89,7 @@ impl Intervals {
         let without = found.into_iter().collect::<std::result::Result<Vec<_>, usize>>();
         let without = without.map_err(|row| {
             let after = i128::from(starts[row]) - i128::from(ends[row]);
-            Error::data(format!(
-                "{table}: row {row}: column `{}` is {after} {} after column `{}`, expected a start \
-                 at or before its end; swap the two, or filter such rows out first",
-                names.0,
-                unit.steps_name(),
-                names.1,
-            ))
+            ends_early(row as u64, after, names, unit).within(table)
         })?;
         if least > 0 {
             ends = Int64s::Own(last.written());

@@ -84,10 +84,11 @@ impl RowEnds {
     }
 
     /// Returns an interval that contains the right times of all pairs if every computed end is
-    /// within `most` steps of its row's time.
-    pub(crate) fn within(&self, most: i64) -> Interval {
-        let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most));
-        let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most));
+    /// within `most` steps of its row's time, for rows on the left and on the right.
+    pub(crate) fn within(&self, most: [i64; 2]) -> Interval {
+        let most = |end: &RowEnd| most[usize::from(end.side() == Some(Origin::Right))];
+        let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most(end)));
+        let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most(end)));
         Interval { lower, upper, closed: Closed::Both }
     }
 
@@ -96,7 +97,7 @@ impl RowEnds {
     pub(crate) fn width(&self, side: Origin, most: i64) -> Option<Width> {
         let of_side = |end: &&RowEnd| end.side() == Some(side);
         let ends: Vec<_> = self.each().filter(of_side).cloned().collect();
-        (!ends.is_empty()).then_some(Width { ends, most })
+        (!ends.is_empty()).then_some(Width { ends, most, names: None })
     }
 
     /// Returns the conditions for a pair to be within the computed ends, given the names of the
@@ -144,6 +145,23 @@ impl RowEnd {
             }
         };
         Ok(RowEnd { argument, rule: EndRule::new(units, is_time, is_lower, is_open), value })
+    }
+
+    /// Binds the column in which the rows on a side end. The rows start at their times, in `unit`,
+    /// and match rows with which they have `least` steps in common.
+    pub(crate) fn of_rows(
+        column: Expr,
+        least: i64,
+        schemas: (&Schema, &Schema),
+        unit: Unit,
+    ) -> Result<Self> {
+        let value = RowValue::bind("on", &column, schemas.0, schemas.1)?;
+        let units = match (unit, nanoseconds(value.data_type())) {
+            (Unit::Nanoseconds(step), Some(nanoseconds)) => (nanoseconds, step),
+            _ => (1, 1),
+        };
+        let rule = EndRule::of_row_ends(units, least, value.side());
+        Ok(RowEnd { argument: "on", rule, value: EndValue::Computed(column, Box::new(value)) })
     }
 
     /// Returns the side whose columns the end reads, if any.
@@ -214,16 +232,36 @@ pub(crate) struct Width {
     ends: Vec<RowEnd>,
     /// The distance in steps.
     most: i64,
+    /// If rows have a start and an end, the names of both and the unit of a step.
+    names: Option<([String; 2], Unit)>,
 }
 
 impl Width {
+    /// Returns the maximum length of rows that end at `end`, in steps of `unit`. `names` contains
+    /// the names of the start and the end.
+    pub(crate) fn of_rows(end: RowEnd, most: i64, names: [&str; 2], unit: Unit) -> Self {
+        Width { ends: vec![end], most, names: Some((names.map(str::to_owned), unit)) }
+    }
+
     /// Returns the rows in a batch that have an end too far from their own time. `ts` contains
-    /// the times of the rows.
-    pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
+    /// the times of the rows. `first` is the number of the first row.
+    ///
+    /// # Errors
+    ///
+    /// Returns a data error if a row starts after its end.
+    pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64], first: u64) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         for RowEnd { rule, value, .. } in &self.ends {
             let EndValue::Computed(_, value) = value else { continue };
             let values = whole_numbers(&value.evaluate(batch)?)?;
+            if let Some(([start, end], unit)) = &self.names {
+                let reversed = |(row, value): (usize, &Option<i128>)| {
+                    Some((row, rule.is_reversed_by(ts[row], (*value)?)?))
+                };
+                if let Some((row, after)) = values.iter().enumerate().find_map(reversed) {
+                    return Err(ends_early(first + row as u64, after, (start, end), *unit));
+                }
+            }
             let is_beyond = |(row, value): (usize, Option<i128>)| {
                 rule.is_beyond(self.most, ts[row], value?).then_some(row as u32)
             };
@@ -232,6 +270,27 @@ impl Width {
         rows.sort_unstable();
         rows.dedup();
         Ok(rows)
+    }
+}
+
+/// Returns the error for a row that starts `after` steps after its end.
+pub(crate) fn ends_early(row: u64, after: i128, names: (&str, &str), unit: Unit) -> Error {
+    Error::data(format!(
+        "row {row}: column `{}` is {after} {} after column `{}`, expected a start at or before its \
+         end; swap the two, or filter such rows out first",
+        names.0,
+        unit.steps_name(),
+        names.1,
+    ))
+}
+
+/// Returns the number of nanoseconds in the unit of a type's values, or `None` for integers.
+fn nanoseconds(data_type: &DataType) -> Option<i64> {
+    match data_type {
+        DataType::Duration(unit) | DataType::Timestamp(unit, _) => Some(time::nanoseconds(*unit)),
+        DataType::Date32 => Some(time::DAY),
+        DataType::Date64 => Some(time::nanoseconds(TimeUnit::Millisecond)),
+        _ => None,
     }
 }
 
@@ -257,12 +316,10 @@ fn meaning(
         Err(Error::schema(format!("{argument}: `{text}` is {}, {why}", TypeName(data_type))))
     };
     let is_integer = is_whole_number(data_type);
-    let nanoseconds = match data_type {
-        DataType::Duration(unit) | DataType::Timestamp(unit, _) => time::nanoseconds(*unit),
-        DataType::Date32 => time::DAY,
-        DataType::Date64 => time::nanoseconds(TimeUnit::Millisecond),
-        _ if is_integer => 1,
-        _ => return refused(format!("expected {}", expected(unit))),
+    let nanoseconds = match nanoseconds(data_type) {
+        Some(nanoseconds) => nanoseconds,
+        None if is_integer => 1,
+        None => return refused(format!("expected {}", expected(unit))),
     };
     let is_duration = matches!(data_type, DataType::Duration(_));
     let step = match (unit, is_integer) {

@@ -121,7 +121,7 @@ pub(crate) enum IntervalEnds {
     /// Ends that are at the same distance from the left time for all rows.
     Fixed(Interval),
     /// Ends that vary from row to row.
-    OfRows(RowEnds),
+    OfRows(Box<RowEnds>),
 }
 
 /// The algorithm shown in explanations if one end is computed from left columns and the other from
@@ -137,19 +137,25 @@ pub(crate) struct IntervalBounds {
     pub(crate) interval: Interval,
     /// For each side, the maximum distance between a computed end and its row's time.
     pub(crate) widths: [Option<Width>; 2],
-    /// The maximum distance between a computed end and the time of its row, if any ends are
-    /// computed.
-    max_width: Option<i64>,
+    /// The maximum distance between a computed end and the time of its row on the left and on the
+    /// right, if any ends are computed.
+    max_width: Option<[i64; 2]>,
 }
 
 impl IntervalBounds {
     /// Returns the line of the explanation that describes which rows are set aside.
     pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
-        self.max_width.map(|most| {
+        self.max_width.map(|[left, right]| {
+            let steps = unit.steps_name();
+            let most = match left == right {
+                true => format!("{left} {steps} from the times of their rows"),
+                false => format!(
+                    "{left} {steps} from the times of left rows and {right} {steps} from those of \
+                     right rows"
+                ),
+            };
             format!(
-                "  width      ends are at most {most} {} from the times of their rows; other \
-                 rows are set aside, like late rows",
-                unit.steps_name()
+                "  width      ends are at most {most}; other rows are set aside, like late rows"
             )
         })
     }
@@ -230,11 +236,11 @@ impl IntervalJoin {
         };
         let is_open_below = matches!(self.closed, Closed::Right | Closed::Neither);
         let is_open_above = matches!(self.closed, Closed::Left | Closed::Neither);
-        Ok(IntervalEnds::OfRows(RowEnds {
+        Ok(IntervalEnds::OfRows(Box::new(RowEnds {
             lower: end("lower", &self.lower, is_open_below)?,
             upper: end("upper", &self.upper, is_open_above)?,
             are_open: self.open_ends,
-        }))
+        })))
     }
 
     /// Returns whether the lower end and the upper end vary from row to row.
@@ -248,11 +254,11 @@ impl IntervalJoin {
     }
 
     /// Returns the interval that covers all pairs of streaming rows, given the maximum distance
-    /// between an end and its row's time.
+    /// between an end and its row's time on the left and on the right.
     pub(crate) fn bounded(
         &self,
         plan: &IntervalPlan,
-        max_width: Option<Bound>,
+        max_width: Option<[Bound; 2]>,
     ) -> Result<IntervalBounds> {
         if self.limit.is_some() {
             return Err(Error::argument(
@@ -262,7 +268,7 @@ impl IntervalJoin {
             ));
         }
         match (&plan.ends, max_width) {
-            (IntervalEnds::OfRows(RowEnds { are_open: true, .. }), _) => Err(Error::argument(
+            (IntervalEnds::OfRows(ends), _) if ends.are_open => Err(Error::argument(
                 "open_ends: a row without an end would be kept forever; leave it out, and replace \
                  nulls in the bound, as in tidegate.left.end.coalesce(...)",
             )),
@@ -277,12 +283,13 @@ impl IntervalJoin {
                 "max_width: an end that is computed from columns can be any distance away, so \
                  rows would be kept forever; give the maximum, such as max_width=\"1h\"",
             )),
-            (IntervalEnds::OfRows(ends), Some(width)) => {
-                let most = time::length("max_width", width, plan.unit)?;
+            (IntervalEnds::OfRows(ends), Some([left, right])) => {
+                let most = |width| time::length("max_width", width, plan.unit);
+                let (left, right) = (most(left)?, most(right)?);
                 Ok(IntervalBounds {
-                    interval: ends.within(most),
-                    widths: [Origin::Left, Origin::Right].map(|side| ends.width(side, most)),
-                    max_width: Some(most),
+                    interval: ends.within([left, right]),
+                    widths: [ends.width(Origin::Left, left), ends.width(Origin::Right, right)],
+                    max_width: Some([left, right]),
                 })
             }
         }
@@ -353,7 +360,8 @@ impl IntervalJoin {
         let identity = self.identity(left, right);
         match bounded.max_width {
             None => identity,
-            Some(most) => identity.line("max_width", most),
+            Some([left, right]) if left == right => identity.line("max_width", left),
+            Some(most) => identity.line("max_width", format_args!("{most:?}")),
         }
     }
 

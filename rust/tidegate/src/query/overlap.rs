@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
-use tidegate_operators::rows::Closed;
+use tidegate_operators::rows::{Closed, Interval};
 
 use super::aggregate::inputs::{ReadColumn, input, is_plain};
+use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::QueryPlan;
-use crate::columns::table::{Names, Table};
+use crate::columns::expression::{Expr, Origin};
+use crate::columns::row_ends::{RowEnd, Width};
+use crate::columns::table::{Names, Table, column};
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
@@ -147,6 +150,63 @@ pub(crate) struct OverlapPlan {
     pub(crate) join: JoinPlan,
 }
 
+/// The start and end columns of a side in a stream.
+struct SpanColumns<'a> {
+    side: Origin,
+    /// The position of the start column.
+    start: usize,
+    /// The names of the start and the end.
+    names: [&'a str; 2],
+}
+
+impl SpanColumns<'_> {
+    /// Returns whether each row is a point in time.
+    fn is_point(&self) -> bool {
+        self.names[0] == self.names[1]
+    }
+}
+
+/// Returns the maximum length of the rows on each side. Points need no maximum.
+fn most_lengths(
+    max_width: Option<[Bound; 2]>,
+    are_points: [bool; 2],
+    unit: Unit,
+) -> Result<[i64; 2]> {
+    let Some([left, right]) = max_width else {
+        return match are_points {
+            [true, true] => Ok([0; 2]),
+            _ => Err(Error::argument(
+                "max_width: a row can have any length, so rows would be kept forever; give the \
+                 maximum length, such as max_width=\"1h\"",
+            )),
+        };
+    };
+    let most = |width, is_point| {
+        let most = time::length("max_width", width, unit)?;
+        Ok::<_, Error>(if is_point { 0 } else { most })
+    };
+    Ok([most(left, are_points[0])?, most(right, are_points[1])?])
+}
+
+/// The plan of an overlap join of streams. Rows are ordered by their starts.
+#[derive(Debug)]
+pub(crate) struct OverlapStreamPlan {
+    /// The start column of each side.
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    /// The interval that contains the distance from the left to the right start of every pair.
+    pub(crate) interval: Interval,
+    /// The maximum length of the rows on each side, unless they are points in time.
+    pub(crate) widths: [Option<Width>; 2],
+    /// The ends of the rows on each side.
+    pub(crate) ends: [RowEnd; 2],
+    pub(crate) join: JoinPlan,
+    /// The text that determines the results.
+    pub(crate) identity: Identity,
+    /// The explanation lines that describe which pairs match.
+    pub(crate) lines: Vec<String>,
+}
+
 impl OverlapJoin {
     /// Returns the pairs of left and right columns that are compared.
     pub fn pairs(&self) -> Vec<(String, String)> {
@@ -203,8 +263,85 @@ impl OverlapJoin {
         Ok(QueryPlan { intervals, unit: Some(plan.unit), ..query })
     }
 
-    /// Returns an explanation of the join of two tables, as shown to users.
-    fn explain(&self, plan: &OverlapPlan) -> String {
+    /// Returns the plan for streams with these schemas. `max_width` is the maximum length of the
+    /// rows on the left and on the right.
+    pub(crate) fn stream_plan(
+        &self,
+        max_width: Option<[Bound; 2]>,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<OverlapStreamPlan> {
+        let plan = self.plan(left, right)?;
+        let (unit, least) = (plan.unit, plan.least);
+        if self.open_ends {
+            return Err(Error::argument(
+                "open_ends: a row without an end would be kept forever; leave it out, and replace \
+                 nulls in the end columns before rows are pushed",
+            ));
+        }
+        let [of_left, of_right] = self.columns_in_streams(left, right)?;
+        let are_points = [of_left.is_point(), of_right.is_point()];
+        let most = most_lengths(max_width, are_points, unit)?;
+        let end = |of: &SpanColumns<'_>| {
+            let column = Expr::Column(of.side, of.names[1].to_owned());
+            RowEnd::of_rows(column, least, (left, right), unit)
+        };
+        let ends = [end(&of_left)?, end(&of_right)?];
+        let mut lines = self.describe(&plan);
+        if are_points != [true; 2] {
+            lines.push(format!(
+                "  width      left rows are at most {} {steps} long, and right rows at most {} \
+                 {steps}; longer rows are set aside, like late rows",
+                most[0],
+                most[1],
+                steps = unit.steps_name()
+            ));
+        }
+        let identity = self.options.identity(
+            "overlap_join",
+            [left, right],
+            &[("on", &self.on), ("closed", &self.closed), ("min_overlap", &self.min_overlap)],
+        );
+        let width = |of: &SpanColumns<'_>, side: usize| {
+            let end = ends[side].clone();
+            (!of.is_point()).then(|| Width::of_rows(end, most[side], of.names, unit))
+        };
+        Ok(OverlapStreamPlan {
+            times: (of_left.start, of_right.start),
+            unit,
+            interval: Interval {
+                lower: Some(least.saturating_sub(most[1]).min(0)),
+                upper: Some(most[0].saturating_sub(least).max(0)),
+                closed: Closed::Both,
+            },
+            widths: [width(&of_left, 0), width(&of_right, 1)],
+            ends,
+            identity: identity.line("max_width", format_args!("{most:?}")),
+            join: plan.join,
+            lines,
+        })
+    }
+
+    /// Returns the start and end columns of streams with these schemas.
+    fn columns_in_streams<'a>(
+        &self,
+        left: &'a Schema,
+        right: &'a Schema,
+    ) -> Result<[SpanColumns<'a>; 2]> {
+        let columns = |side, name: &str, schema: &'a Schema, on: &(String, String)| {
+            let (start, end) =
+                (column(name, schema, &on.0, "on")?, column(name, schema, &on.1, "on")?);
+            let names = [start, end].map(|at| schema.field(at).name().as_str());
+            Ok::<_, Error>(SpanColumns { side, start, names })
+        };
+        Ok([
+            columns(Origin::Left, "left", left, &self.on[0])?,
+            columns(Origin::Right, "right", right, &self.on[1])?,
+        ])
+    }
+
+    /// Returns the lines of an explanation that describe which pairs match.
+    fn describe(&self, plan: &OverlapPlan) -> Vec<String> {
         let [left, right] = &self.on;
         let shown = |side: &str, name: &str| match is_plain(name) {
             true => format!("{side}.{name}"),
@@ -233,6 +370,12 @@ impl OverlapJoin {
         }
         lines.push(self.options.describe_keys());
         lines.extend(self.options.describe_predicate());
+        lines
+    }
+
+    /// Returns an explanation of the join of two tables, as shown to users.
+    fn explain(&self, plan: &OverlapPlan) -> String {
+        let mut lines = self.describe(plan);
         lines.extend([
             format!("  algorithm  {OF_LISTS}"),
             BY_START.to_owned(),

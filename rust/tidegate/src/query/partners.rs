@@ -377,10 +377,11 @@ impl PartnerAggregation {
         Ok(query)
     }
 
-    /// Returns the plan for streams with these schemas.
+    /// Returns the plan for streams with these schemas. `max_width` is the maximum distance between
+    /// a computed end and the time of its row on the left and on the right.
     pub(crate) fn stream_plan(
         &self,
-        max_width: Option<Bound>,
+        max_width: Option<[Bound; 2]>,
         left: &Schema,
         right: &Schema,
     ) -> Result<PartnerStreamPlan> {
@@ -414,10 +415,10 @@ impl PartnerAggregation {
                 let lines = join.describe(&plan, false);
                 (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
             }
-            PartnerJoin::Overlap(_) => {
-                return Err(Error::argument(
-                    "rows with a start and an end can only be joined as tables",
-                ));
+            PartnerJoin::Overlap(join) => {
+                let plan = join.stream_plan(max_width, left, right)?;
+                widths = plan.widths;
+                (plan.times, plan.unit, plan.interval, plan.join, plan.identity, plan.lines)
             }
             PartnerJoin::Rolling(_) => {
                 return Err(Error::bug("rolling windows have their own operator"));

@@ -51,7 +51,9 @@ mod times;
 pub use aggregate::{AggregateOptions, aggregate, open_windows};
 pub use intake::news::{DriverWork, News};
 pub use intake::source::{Source, SourceStats, lock};
-pub use join::{Parallelism, asof_join, band_join, band_self_join, interval_join, window_join};
+pub use join::{
+    Parallelism, asof_join, band_join, band_self_join, interval_join, overlap_join, window_join,
+};
 pub use lateness::Lateness;
 pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};

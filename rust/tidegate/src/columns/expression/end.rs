@@ -13,12 +13,23 @@ use crate::columns::cast::cast;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRule {
     scale: Scale,
-    /// True if values are right times, and false if they are distances from the left time.
-    is_time: bool,
+    kind: EndKind,
     /// True for the lower end.
     is_lower: bool,
     /// True if the interval excludes the end itself.
     is_open: bool,
+}
+
+/// What values are, relative to the times of their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndKind {
+    /// A distance from the left to the right time.
+    Distance,
+    /// A right time.
+    Time,
+    /// The end of the row itself, which starts at its time. Two rows match if they have at least
+    /// this many steps in common.
+    RowEnd(i64),
 }
 
 /// The conversion from values to time steps.
@@ -35,6 +46,12 @@ struct Steps {
     is_whole: bool,
 }
 
+impl Scale {
+    fn of(value: i64, step: i64) -> Self {
+        if value >= step { Scale::Multiply(value / step) } else { Scale::Divide(step / value) }
+    }
+}
+
 impl EndRule {
     /// Creates a rule for values whose unit is `value` nanoseconds and for steps of `step`
     /// nanoseconds. Either `value` or `step` must be a multiple of the other. For integers both are
@@ -45,13 +62,28 @@ impl EndRule {
         is_lower: bool,
         is_open: bool,
     ) -> Self {
-        let scale =
-            if value >= step { Scale::Multiply(value / step) } else { Scale::Divide(step / value) };
-        EndRule { scale, is_time, is_lower, is_open }
+        let kind = if is_time { EndKind::Time } else { EndKind::Distance };
+        EndRule { scale: Scale::of(value, step), kind, is_lower, is_open }
     }
 
+    /// Creates the rule for rows that start at their times and end at their values. Rows match if
+    /// they have `least` steps in common. The unit of values is `value` nanoseconds, which is a
+    /// multiple of a step.
+    pub(crate) fn of_row_ends((value, step): (i64, i64), least: i64, side: Origin) -> Self {
+        let kind = EndKind::RowEnd(least);
+        let is_lower = side == Origin::Right;
+        EndRule { scale: Scale::of(value, step), kind, is_lower, is_open: false }
+    }
+
+    /// Returns whether values are times of the other side.
     pub(crate) fn is_time(&self) -> bool {
-        self.is_time
+        self.kind == EndKind::Time
+    }
+
+    /// Returns the number of steps by which a row starts after its end.
+    pub(crate) fn is_reversed_by(&self, ts: i64, value: i128) -> Option<i128> {
+        let after = i128::from(ts).saturating_sub(self.steps(value).floor);
+        (after > 0 && matches!(self.kind, EndKind::RowEnd(_))).then_some(after)
     }
 
     fn steps(&self, value: i128) -> Steps {
@@ -91,7 +123,7 @@ impl EndRule {
     /// Returns whether the end is more than `most` steps away from the left time, given the row's
     /// time.
     pub(crate) fn is_beyond(&self, most: i64, ts: i64, value: i128) -> bool {
-        let from = if self.is_time { i128::from(ts) } else { 0 };
+        let from = if self.kind == EndKind::Distance { 0 } else { i128::from(ts) };
         let Steps { floor, is_whole } = self.steps(value);
         let (floor, most) = (floor.saturating_sub(from), i128::from(most));
         floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
@@ -108,8 +140,15 @@ impl EndRule {
     #[inline]
     pub(crate) fn time(&self, side: Origin, ts: i64, value: i128) -> Option<i64> {
         let mut steps = self.steps(value);
-        if self.is_time {
-            steps.floor = steps.floor.saturating_sub(i128::from(ts));
+        match self.kind {
+            EndKind::Distance => {}
+            EndKind::Time => steps.floor = steps.floor.saturating_sub(i128::from(ts)),
+            EndKind::RowEnd(least) => {
+                let last = steps.floor.saturating_sub(i128::from(least));
+                // Shorter rows do not have enough steps.
+                let is_long = last >= i128::from(ts);
+                return is_long.then(|| last.min(i64::MAX.into()) as i64);
+            }
         }
         let distance = self.rounded(steps);
         let time = match side {
@@ -210,6 +249,29 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn oracle_rows_that_start_and_end() {
+        let times = [i64::MIN, -3, -1, 0, 1, 2, 4, i64::MAX];
+        for (side, least) in [Origin::Left, Origin::Right]
+            .into_iter()
+            .flat_map(|side| [0, 1, 3].map(|least| (side, least)))
+        {
+            let rule = EndRule::of_row_ends((2, 1), least, side);
+            assert!(!rule.is_start(side));
+            for (ts, value) in times.iter().flat_map(|ts| times.map(|value| (*ts, value))) {
+                let end = 2 * i128::from(value);
+                let length = end - i128::from(ts);
+                let found = rule.time(side, ts, value.into());
+                for other in times {
+                    let wanted = length >= least.into() && end - i128::from(other) >= least.into();
+                    assert_eq!(found.is_some_and(|last| other <= last), wanted);
+                }
+                assert_eq!(rule.is_reversed_by(ts, value.into()), (length < 0).then_some(-length));
+                assert_eq!(rule.is_beyond(3, ts, value.into()), length.abs() > 3);
             }
         }
     }

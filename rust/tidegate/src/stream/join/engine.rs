@@ -58,9 +58,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
 
     /// Returns the test, if any, that the pairs found by the join still have to pass.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
-        kept.has_condition().then(|| -> Box<Filter<'a>> {
-            Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
-        })
+        kept.test()
     }
 
     /// Drops the values of the rows that the join has dropped.
@@ -239,9 +237,21 @@ impl<'a> KeptRows<'a> {
         KeptRows { condition, first: first.map(|first| first as u32) }
     }
 
+    /// Returns the condition that pairs have to satisfy, if there is one.
+    pub(in crate::stream) fn condition(&self) -> Option<&Predicate> {
+        self.condition.as_ref().map(|condition| condition.predicate)
+    }
+
     /// Returns whether the join has a condition that pairs have to satisfy.
     pub(in crate::stream) fn has_condition(&self) -> bool {
         self.condition.is_some()
+    }
+
+    /// Returns the test for the condition, if there is one.
+    pub(in crate::stream) fn test(&self) -> Option<Box<Filter<'_>>> {
+        self.has_condition().then(|| -> Box<Filter<'_>> {
+            Box::new(|left, right| self.keep(left, right).map_err(Into::into))
+        })
     }
 
     /// Returns which pairs satisfy the condition. The pairs are given by the low bits of their left
@@ -251,6 +261,27 @@ impl<'a> KeptRows<'a> {
             Some(condition) => self.keep_by(condition.predicate, left, right),
             None => Ok(vec![true; left.len()]),
         }
+    }
+
+    /// Does the same as [`keep_by`](Self::keep_by), but only for the pairs that are candidates. The
+    /// predicate might fail for the others.
+    pub(in crate::stream) fn keep_candidates(
+        &self,
+        predicate: &Predicate,
+        are_candidates: Vec<bool>,
+        left: &[u32],
+        right: &[u32],
+    ) -> Result<Vec<bool>> {
+        let candidates = |numbers: &[u32]| -> Vec<u32> {
+            let pairs = numbers.iter().zip(&are_candidates);
+            pairs.filter(|(_, is_candidate)| **is_candidate).map(|(number, _)| *number).collect()
+        };
+        let found = self.keep_by(predicate, &candidates(left), &candidates(right))?;
+        let mut found = found.into_iter();
+        let verdict = |is_candidate: bool| {
+            is_candidate && found.next().expect("there is one verdict per candidate")
+        };
+        Ok(are_candidates.into_iter().map(verdict).collect())
     }
 
     /// Does the same as [`keep`](Self::keep), but evaluates only a part of the condition.

@@ -8,15 +8,18 @@ use tidegate_operators::eager::TimeJoin;
 use tidegate_operators::interval::streaming::{
     KeyedJoin, LOAD_FACTOR, NUMBER_BYTES, Parallelism as Pattern, StreamingJoin,
 };
-use tidegate_operators::rows::{How, Interval};
+use tidegate_operators::rows::{Filter, How, Interval, Side};
 
-use super::engine::{Engine, Prepare};
+use super::engine::{Engine, KeptRows, Prepare};
+use super::spans::{KeptSpans, SPAN_BYTES};
 use super::{Query, arrival, operator};
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
-use crate::columns::time::Bound;
+use crate::columns::row_ends::Width;
+use crate::columns::time::{Bound, Unit};
+use crate::query::identity::Identity;
 use crate::query::interval::IntervalJoin;
-use crate::query::options::JoinOptions;
+use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::published;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::intake::Order;
@@ -57,8 +60,8 @@ impl Parallelism {
 /// Creates an interval join of sources with these schemas. `parallelism` determines how keys are
 /// assigned to threads. A key is split when a thread's number of comparisons reaches `load_factor`
 /// (1.2 by default) times the mean. An interval end that is computed from columns may be at most
-/// `max_width` away from the time of its row. Rows whose ends are farther away are set aside, like
-/// late rows.
+/// `max_width` away from the time of its row, on the left and on the right. Rows whose ends are
+/// farther away are set aside, like late rows.
 ///
 /// This example matches each trade with the quotes that are at most 2 older:
 ///
@@ -111,7 +114,7 @@ pub fn interval_join(
     query: &IntervalJoin,
     parallelism: Parallelism,
     load_factor: Option<f64>,
-    max_width: Option<Bound>,
+    max_width: Option<[Bound; 2]>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
@@ -125,7 +128,7 @@ fn join(
     query: &IntervalJoin,
     parallelism: Parallelism,
     load_factor: Option<f64>,
-    max_width: Option<Bound>,
+    max_width: Option<[Bound; 2]>,
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
@@ -133,16 +136,6 @@ fn join(
     let load_factor = checked(load_factor, parallelism, options.ordered)?;
     let mut plan = query.plan(&left, &right)?;
     let bounded = query.bounded(&plan, max_width)?;
-    let JoinOptions { how, threads, .. } = query.options;
-    let is_eager = !options.ordered;
-    if is_eager {
-        arrival::check_shares(parallelism == Parallelism::Auto)?;
-    }
-    let (algorithm, index, row_bytes) = match is_eager {
-        true => (arrival::BY_TIME.0, arrival::BY_TIME.1, arrival::ROW_BYTES),
-        false => (algorithm(parallelism), index(parallelism), copies_bytes(parallelism, threads)),
-    };
-    let method = Method { algorithm, index, threads, row_bytes, is_eager };
     let mut lines = query.describe(&plan);
     lines.extend(bounded.describe(plan.unit));
     if is_asked || parallelism == Parallelism::Hybrid {
@@ -152,37 +145,93 @@ fn join(
     }
     let identity = query.stream_identity(&bounded, &left, &right);
     plan.join.predicate = query.condition_within(&plan, &left, &right)?;
-    let faults = Faults::default();
-    plan.join.note(&faults);
-    let explanation = explain(lines, &method, plan.join.columns.len(), options);
-    let keys = plan.join.keys.clone();
-    let query = Query {
+    let join = BoundedJoin {
         identity,
         options: &query.options,
         times: plan.times,
         unit: plan.unit,
         plan: plan.join,
-        explanation,
+        lines,
         widths: bounded.widths,
-        within: Some(bounded.interval),
-        faults,
-        of_one_stream: false,
-        order: if is_eager { Order::Arrival } else { Order::Merged },
+        interval: bounded.interval,
+        spans: None,
     };
-    if is_eager {
-        let engine = PrepareKeys::arriving(keys, &bounded.interval, how);
-        return operator(query, engine, left, right, options);
+    join.operator(parallelism, load_factor, [left, right], options)
+}
+
+/// A join of rows whose times lie in an interval and that satisfy a condition.
+pub(super) struct BoundedJoin<'a> {
+    pub(super) identity: Identity,
+    pub(super) options: &'a JoinOptions,
+    /// The time column of each side.
+    pub(super) times: (usize, usize),
+    pub(super) unit: Unit,
+    pub(super) plan: JoinPlan,
+    /// The explanation lines that describe which pairs match.
+    pub(super) lines: Vec<String>,
+    /// On each side, the maximum distance between a computed end and the time of its row.
+    pub(super) widths: [Option<Width>; 2],
+    /// The interval that contains the right times of all pairs, relative to the left times.
+    pub(super) interval: Interval,
+    /// The starts and ends of kept rows, if rows match only if they overlap.
+    pub(super) spans: Option<KeptSpans>,
+}
+
+impl BoundedJoin<'_> {
+    /// Creates the operator.
+    pub(super) fn operator(
+        mut self,
+        parallelism: Parallelism,
+        load_factor: f64,
+        [left, right]: [SchemaRef; 2],
+        options: &StreamOptions,
+    ) -> Result<Operator> {
+        let JoinOptions { how, threads, .. } = *self.options;
+        let is_eager = !options.ordered;
+        if is_eager {
+            arrival::check_shares(parallelism == Parallelism::Auto)?;
+        }
+        let (algorithm, index, row_bytes) = match is_eager {
+            true => (arrival::BY_TIME.0, arrival::BY_TIME.1, arrival::ROW_BYTES),
+            false => {
+                (algorithm(parallelism), index(parallelism), copies_bytes(parallelism, threads))
+            }
+        };
+        let row_bytes = row_bytes + self.spans.as_ref().map_or(0, |_| SPAN_BYTES);
+        let method = Method { algorithm, index, threads, row_bytes, is_eager };
+        let faults = Faults::default();
+        self.plan.note(&faults);
+        let explanation = explain(self.lines, &method, self.plan.columns.len(), options);
+        let keys = self.plan.keys.clone();
+        let interval = self.interval;
+        let query = Query {
+            identity: self.identity,
+            options: self.options,
+            times: self.times,
+            unit: self.unit,
+            plan: self.plan,
+            explanation,
+            widths: self.widths,
+            within: Some(interval),
+            faults,
+            of_one_stream: false,
+            order: if is_eager { Order::Arrival } else { Order::Merged },
+        };
+        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes, spans: self.spans };
+        if is_eager {
+            let engine = Engine { prepare, join: Box::new(TimeJoin::new(&interval, how)) };
+            return operator(query, engine, left, right, options);
+        }
+        let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
+            Some(pattern) => Box::new(
+                StreamingJoin::new(&interval, how, pattern, threads, options.ordered)
+                    .with_load_factor(load_factor),
+            ),
+            None => published::scale_oij(&interval, how, threads),
+        };
+        let engine = Engine { prepare, join };
+        operator(query, engine, left, right, options)
     }
-    let join: Box<dyn KeyedJoin> = match parallelism.pattern() {
-        Some(pattern) => Box::new(
-            StreamingJoin::new(&bounded.interval, how, pattern, threads, options.ordered)
-                .with_load_factor(load_factor),
-        ),
-        None => published::scale_oij(&bounded.interval, how, threads),
-    };
-    let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes };
-    let engine = Engine { prepare, join };
-    operator(query, engine, left, right, options)
 }
 
 /// Returns the requested load factor, or the default.
@@ -255,12 +304,15 @@ pub(super) struct PrepareKeys {
     keys: KeyNumbers,
     /// The number of bytes charged for a row's numbers in the buffers of additional threads.
     row_bytes: usize,
+    /// The starts and ends of kept rows, if rows match only if they overlap.
+    spans: Option<KeptSpans>,
 }
 
 impl PrepareKeys {
     /// Creates the engine for a join that processes rows in arrival order.
     pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
-        let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: arrival::ROW_BYTES };
+        let keys = KeyNumbers::new(keys);
+        let prepare = PrepareKeys { keys, row_bytes: arrival::ROW_BYTES, spans: None };
         Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }
     }
 }
@@ -277,16 +329,38 @@ impl Prepare for PrepareKeys {
         then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()> {
         let [left, right] = self.keys.of_both(driver, batches)?;
+        if let Some(spans) = &mut self.spans {
+            spans.push(batches)?;
+        }
         then(join, [&left, &right]);
         Ok(())
     }
 
     fn finds_results(&self) -> bool {
-        true
+        self.spans.is_none()
+    }
+
+    fn test<'a>(&'a self, join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
+        let firsts = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
+        match &self.spans {
+            None => kept.test(),
+            Some(spans) => Some(Box::new(move |left, right| {
+                spans.keep(kept, firsts, left, right).map_err(Into::into)
+            })),
+        }
     }
 
     fn release(&mut self, join: &mut Self::Join) {
         self.keys.release(&join.take_silent());
+        if let Some(spans) = &mut self.spans {
+            spans.keep_last([join.rows(Side::Left), join.rows(Side::Right)]);
+        }
+    }
+
+    fn retain(&mut self, offsets: [&[u32]; 2]) {
+        if let Some(spans) = &mut self.spans {
+            spans.retain(offsets);
+        }
     }
 
     fn row_bytes(&self) -> usize {
@@ -294,7 +368,7 @@ impl Prepare for PrepareKeys {
     }
 
     fn memory(&self) -> usize {
-        self.keys.memory()
+        self.keys.memory() + self.spans.as_ref().map_or(0, KeptSpans::memory)
     }
 
     fn figures(&self, join: &Self::Join) -> Vec<(&'static str, Figure)> {

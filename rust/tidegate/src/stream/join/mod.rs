@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `engine.rs` | finds pairs: a `RowJoin`, and a `Prepare` that computes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three kinds of joins prepare values |
+//! | `overlap.rs`, `spans.rs` | the overlap join: an interval join that tests starts and ends |
 //! | `asof.rs` | the as-of join, which matches each left row with one right row (`stream/partners/`) |
 //! | `epoch.rs` | the rows in an epoch |
 //! | `arrival.rs` | rows in arrival order |
@@ -26,6 +27,8 @@ mod band;
 mod engine;
 mod epoch;
 mod interval;
+mod overlap;
+mod spans;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -61,6 +64,7 @@ pub use band::{band_join, band_self_join};
 use engine::{Engine, KeptRows, Prepare};
 use epoch::Epoch;
 pub use interval::{Parallelism, interval_join};
+pub use overlap::overlap_join;
 pub use window::window_join;
 
 /// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide

@@ -310,22 +310,10 @@ impl Test<'_> {
                 left.iter().zip(right).map(equal).collect()
             }
         };
-        let Some(predicate) = self.predicate else { return Ok(equal) };
-        // A pair whose keys differ is not a candidate, because the predicate might fail for it.
-        let candidates = |numbers: &[u32]| -> Vec<u32> {
-            numbers
-                .iter()
-                .zip(&equal)
-                .filter(|(_, equal)| **equal)
-                .map(|(number, _)| *number)
-                .collect()
-        };
-        let mut verdicts =
-            kept.keep_by(predicate, &candidates(left), &candidates(right))?.into_iter();
-        Ok(equal
-            .into_iter()
-            .map(|equal| equal && verdicts.next().expect("there is one verdict per candidate"))
-            .collect())
+        match self.predicate {
+            None => Ok(equal),
+            Some(predicate) => kept.keep_candidates(predicate, equal, left, right),
+        }
     }
 }
 

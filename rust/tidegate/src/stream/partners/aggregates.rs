@@ -26,8 +26,8 @@ use crate::stream::times::ResultTimes;
 
 /// Creates an operator that aggregates each left row's partners, for sources with these schemas. A
 /// left row is emitted once no further row can become its partner. An interval end that is computed
-/// from columns may be at most `max_width` away from the time of its row. Rows whose ends are
-/// farther away are set aside, like late rows.
+/// from columns may be at most `max_width` away from the time of its row, on the left and on the
+/// right. Rows whose ends are farther away are set aside, like late rows.
 ///
 /// This example counts the quotes that are at most 2 older than each trade:
 ///
@@ -82,7 +82,7 @@ use crate::stream::times::ResultTimes;
 /// ```
 pub fn partner_aggregates(
     query: &PartnerAggregation,
-    max_width: Option<Bound>,
+    max_width: Option<[Bound; 2]>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
@@ -92,7 +92,7 @@ pub fn partner_aggregates(
 
 fn join(
     query: &PartnerAggregation,
-    max_width: Option<Bound>,
+    max_width: Option<[Bound; 2]>,
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {

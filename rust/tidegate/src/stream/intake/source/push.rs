@@ -65,7 +65,7 @@ impl Source {
             let wide = match &self.stream.width {
                 None => Vec::new(),
                 Some(width) => {
-                    width.too_wide(batch, &ts).map_err(|error| error.within(&self.name))?
+                    width.too_wide(batch, &ts, first).map_err(|error| error.within(&self.name))?
                 }
             };
             times.push((ts, wide));
