@@ -32,6 +32,9 @@ SORTED_ROWS = 1 << 16
 SORTED_BYTES = 1 << 30
 """Labels with more bytes than this are not sorted, because one array might not hold a column."""
 
+SUFFIX = "\x1fright"
+"""The suffix of event columns whose names are also those of label columns."""
+
 CLOSED_WITH_UPPER = {"both": "both", "left": "both", "right": "right", "neither": "right"}
 """The same lower end, with the upper end included."""
 
@@ -45,11 +48,14 @@ class Step:
         table: The events.
         arguments: The arguments of the join, except for its inputs. The keys of `aggs` are the
             columns of the result.
+        matched: The columns of events by feature, for features that are also the values of an as-of
+            match. An as-of join does not test all earlier events if it has a condition.
     """
 
     view: str
     table: Any
     arguments: dict[str, Any]
+    matched: dict[str, str]
 
     @property
     def features(self) -> list[str]:
@@ -131,14 +137,46 @@ def joined(
     read, order = _read(rows, steps, call)
     for step in steps:
         with Named(step.view):
-            found = functions.interval_join(
-                read, step.table, **step.arguments, columns=[], threads=threads
-            )
+            found = _features(read, step, threads)
         if order is not None:
             found = found.take(order)
         for name in step.features:
             kept = kept.append_column(found.schema.field(name), found[name])
     return kept
+
+
+def _features(labels: pa.Table, step: Step, threads: int | None) -> pa.Table:
+    """Return only the features of a view, in the order of the labels."""
+    arguments = dict(step.arguments)
+    aggs = {name: one for name, one in arguments.pop("aggs").items() if name not in step.matched}
+    parts = []
+    if aggs:
+        parts.append(
+            functions.interval_join(
+                labels, step.table, **arguments, aggs=aggs, columns=[], threads=threads
+            )
+        )
+    if step.matched:
+        names = {
+            f"{column}{SUFFIX}" if column in labels.column_names else column: feature
+            for feature, column in step.matched.items()
+        }
+        lower = arguments["lower"]
+        matches = functions.asof_join(
+            labels,
+            step.table,
+            on=arguments["on"],
+            by=arguments["by"],
+            where=arguments["where"],
+            tolerance=None if lower is None else _negated(lower),
+            suffix=SUFFIX,
+            columns=[*names],
+            threads=threads,
+        )
+        parts.append(matches.rename_columns([names[name] for name in matches.column_names]))
+    columns = {name: part for part in parts for name in part.column_names}
+    fields = [columns[name].schema.field(name) for name in step.features]
+    return pa.table([columns[name][name] for name in step.features], schema=pa.schema(fields))
 
 
 def batches(arguments: dict[str, Any]) -> BatchReader[JoinStats]:
@@ -301,8 +339,28 @@ def _step(name: str, view: FeatureView, labels: Any, call: Call) -> Step:  # noq
     if arguments["where"] is None and view.lower is None:
         for column in view.columns or ():
             aggs[column] = _last_at_any_distance(aggs[column], arguments)
-    arguments["aggs"] = {_named(call.names, name, key): function for key, function in aggs.items()}
-    return Step(name, view.table, arguments)
+    features = {key: _named(call.names, name, key) for key in aggs}
+    arguments["aggs"] = {features[key]: function for key, function in aggs.items()}
+    matched = {features[column]: column for column in _matched(view, arguments)}
+    return Step(name, view.table, arguments, matched)
+
+
+def _matched(view: FeatureView, arguments: Mapping[str, Any]) -> Sequence[str]:
+    """Return the columns of a view whose values an as-of join finds faster."""
+    lower, delay = view.lower, view.available_after
+    is_as_of = isinstance(view.upper, int) and view.upper == 0
+    # The text of an expression could be a bound, too.
+    is_as_of &= lower.startswith("-") if isinstance(lower, str) else not isinstance(lower, Expr)
+    # A constant delay moves the end of the interval.
+    is_as_of &= delay is None or isinstance(delay, Expr)
+    closed = {"both"} if view.lower is not None else {"both", "right"}
+    if arguments["where"] is None or not is_as_of or view.closed not in closed:
+        return ()
+    # In an as-of join, the columns of shared keys are those of the labels.
+    keys = arguments["by"]
+    shared = {keys} if isinstance(keys, str) else {*(keys or ())}
+    shared |= {one[1] for one in shared if isinstance(one, tuple)}
+    return () if shared & {*(view.columns or ())} else view.columns or ()
 
 
 def _keys(of_view: Any, of_call: Any) -> Any:  # noqa: ANN401 - keys of any form

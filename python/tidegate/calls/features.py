@@ -95,8 +95,9 @@ def features(  # noqa: PLR0913 - the arguments of the call
         TypeError: An argument has the wrong type.
 
     Note:
-        A view with `available_at`, or whose `where` or `available_after` reads both sides, tests
-        each pair of a label and an event in its interval. Give such views a `lower` bound.
+        If a view has `available_at`, or if its `where` or `available_after` reads columns of both
+        sides, its functions test each pair of a label and an event in the interval. Such functions
+        need a `lower` bound. The last values, which `columns` names, are found without one.
     """
     found: pa.Table = _joins().table(locals())
     return found
