@@ -307,6 +307,15 @@ def test_a_suffix_is_added_only_to_names_of_left_columns() -> None:
         tg.asof_join(taken, QUOTES, on="ts", at=[0], long=True)
 
 
+def test_computed_times_and_keys_are_not_in_the_result() -> None:
+    call: dict[str, Any] = {"on": tg.row.ts + 1, "by": "lower(row.k)", "at": [0, -3]}
+    found = tg.asof_join(TRADES, QUOTES, **call)
+    names = ["ts", "k", "price", "ts_0", "k_0", "bid_0", "ts_-3", "k_-3", "bid_-3"]
+    assert (found.column_names, found["bid_-3"].to_pylist()) == (names, [None, 7])
+    long = tg.asof_join(TRADES, QUOTES, **call, long=True)
+    assert long.column_names == ["ts", "k", "price", "at", "ts_right", "k_right", "bid"]
+
+
 ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"at": "5s"}, TypeError, r'at: expected a list of offsets, such as \["0s", "10s"\], got'),
     ({"at": []}, tg.TidegateError, "at: expected at least one offset, got an empty list"),

@@ -236,8 +236,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         away than the matching row.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
-        per right row. With `at`, each further offset needs 8 bytes per left row. For rows that are not in time order, the call needs up to 60 bytes per row,
-        or up to 80 with `where`.
+        per right row. With `at`, each further offset needs 8 bytes per left row. For rows that are
+        not in time order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 

@@ -706,7 +706,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     condition. Each time slice then needs copies of all right rows within `tolerance`. Without
     `tolerance`, each slice needs copies of all earlier right rows, all later ones, or both,
     depending on `strategy`. `auto` counts these copies, and divides rows only by key if the copies
-    cost more than they save.
+    cost more than they save. The same applies to `at`, `n` and `interpolate`, which look up more
+    than one right row. Streams on both sides support none of these three.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
