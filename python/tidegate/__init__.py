@@ -97,6 +97,7 @@ from tidegate.calls.functions import (
     window_join_batches,
 )
 from tidegate.calls.index import METHODS, Index, open_index
+from tidegate.calls.join_all import Step, join_all, join_all_batches
 from tidegate.calls.tasks import tasks
 from tidegate.csv_files import CsvFiles, csv
 from tidegate.expressions import Expr, case, left, right, row
@@ -152,6 +153,7 @@ __all__ = [
     "SchemaError",
     "Source",
     "StateError",
+    "Step",
     "StreamJoin",
     "Task",
     "TaskPlan",
@@ -173,6 +175,8 @@ __all__ = [
     "explain",
     "interval_join",
     "interval_join_batches",
+    "join_all",
+    "join_all_batches",
     "left",
     "merge",
     "merge_batches",

@@ -19,6 +19,7 @@ from tidegate.io.open_tables import (
     WHOLE,
     OpenTable,
     advising,
+    checked,
     is_path,
     is_table,
     of_one_type,
@@ -45,7 +46,9 @@ __all__ = [
     "of_sides",
     "of_streams",
     "opened",
+    "read_schema",
     "read_streams",
+    "read_table",
     "rows_of",
     "schema_of",
     "streams_of_files",
@@ -94,6 +97,28 @@ def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows |
         if one.failure is not None:
             raise one.failure from None
         raise
+
+
+def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
+    """Return the schema of an input. A stream that does not expose its schema is consumed."""
+    one = columns_of(schema_of(name, given))
+    known = one if isinstance(one, pa.Schema) else getattr(one, "schema", None)
+    if isinstance(known, pa.Schema):
+        return known
+    if hasattr(one, "__arrow_c_schema__"):
+        return pa.schema(one)
+    return InputRows(one, name).schema
+
+
+def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
+    """Read an input into a pyarrow table."""
+    if is_arrow(given):
+        table = pa.table(given)
+        return pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+    one = opened(name, given)
+    rows = elsewhere(lambda: one.read(one.schema.names))
+    batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
+    return pa.Table.from_batches(checked(iter(batches), name), one.schema)
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
