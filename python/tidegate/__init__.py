@@ -98,6 +98,7 @@ from tidegate.calls.functions import (
     window_join_batches,
 )
 from tidegate.calls.index import METHODS, Index, open_index
+from tidegate.calls.join_all import Step, join_all, join_all_batches
 from tidegate.calls.point_in_time import check_point_in_time
 from tidegate.calls.tasks import tasks
 from tidegate.csv_files import CsvFiles, csv
@@ -157,6 +158,7 @@ __all__ = [
     "SchemaError",
     "Source",
     "StateError",
+    "Step",
     "StreamJoin",
     "Task",
     "TaskPlan",
@@ -181,6 +183,8 @@ __all__ = [
     "features_batches",
     "interval_join",
     "interval_join_batches",
+    "join_all",
+    "join_all_batches",
     "left",
     "merge",
     "merge_batches",

@@ -43,12 +43,7 @@ class Result:
         if batch is None:
             return None
         rows = self._rows + batch.num_rows
-        if self._max_rows is not None and rows > self._max_rows:
-            message = (
-                f"the result has at least {rows} rows, more than max_rows = {self._max_rows}; "
-            )
-            message += "raise it, or request fewer rows"
-            raise tidegate.MemoryLimitError(message)
+        check_rows(rows, self._max_rows)
         self._rows = rows
         return self._as_told(batch) if batch.num_rows else None
 
@@ -69,6 +64,14 @@ class Result:
     def stats(self) -> dict[str, Any]:
         """Return statistics about the work so far."""
         return {**self._stats(), "rows": self._rows}
+
+
+def check_rows(rows: int, max_rows: int | None) -> None:
+    """Raise an error if a result has too many rows."""
+    if max_rows is not None and rows > max_rows:
+        message = f"the result has at least {rows} rows, more than max_rows = {max_rows}; "
+        message += "raise it, or request fewer rows"
+        raise tidegate.MemoryLimitError(message)
 
 
 def known(reader: pa.RecordBatchReader) -> Result:

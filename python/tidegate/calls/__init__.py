@@ -13,6 +13,7 @@ down small calls.
 - `arguments.py`: errors that show what to write instead of unknown arguments.
 - `remedies.py`: adds advice to errors from native code; `casts.py`: the code for casts to times.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
+- `join_all.py`, `steps.py`: joins of several tables; the plan and the execution of their steps.
 - `epochs.py`: converts numeric times for calls with `unit`.
 - `progress.py`: reports the progress of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.

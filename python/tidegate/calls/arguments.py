@@ -135,7 +135,7 @@ def told(function: Function) -> Function:
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the function
         if not is_of_spark:
-            _check_collected(function, given, named)
+            check_collected(function, given, named)
         try:
             return function(*given, **named)
         except (TypeError, ValueError) as raised:
@@ -173,7 +173,7 @@ def told_class(kind: type) -> type:
     lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
-        _check_collected(kind, given, named)
+        check_collected(kind, given, named)
         names = _parameters(kind)
         by_place = dict(zip(names, given, strict=False))
         schemas = {
@@ -221,7 +221,7 @@ def told_new(new: Function) -> Function:
 
     @functools.wraps(new)
     def make(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
-        _check_collected(cls, given, named)
+        check_collected(cls, given, named)
         try:
             return new(cls, *given, **named)
         except (TypeError, ValueError) as raised:
@@ -279,7 +279,7 @@ ON_SPARK = (
 )
 
 
-def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
+def check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
     """Reject Spark DataFrames that are passed to a function or a class."""
     values = [*given, *named.values()]
     for number, value in enumerate(values):
@@ -301,6 +301,8 @@ def _instead(name: str, kind: str) -> str:
     if line in ON_SPARK:
         frames = f"its {of_spark[:-1]}" if of_spark else "it"
         return f"{message}write tidegate.spark.{line}(...) with {frames}"
+    if line in ("join_all", "Step"):
+        return f"{message}call the function of each step in tidegate.spark, one after the other"
     if name[0].isupper() and name != "Index":
         return f"{message}give the schema alone, its {of_spark}limit(0).toArrow().schema"
     return f"{message}if it is small, give its {of_spark}toArrow()"

@@ -238,7 +238,7 @@ JOINS: dict[Callable[..., Any], Callable[..., _tidegate.JoinQuery]] = {
 }
 """The function that builds the query of each join."""
 
-_PLANNERS: dict[object, Planner] = {
+PLANNERS: dict[object, Planner] = {
     functions.aggregate: _of_aggregation(functions.aggregate),
     functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
     **{function: _of_join(function, making) for function, making in JOINS.items()},
@@ -273,9 +273,11 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
             `tidegate.OverlapJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
             `tidegate.aggregate_batches`, `tidegate.Aggregate`, `tidegate.rolling`,
             `tidegate.rolling_batches`, `tidegate.Rolling`, `tidegate.merge`,
-            `tidegate.merge_batches` or `tidegate.Merge`.
-        *inputs: The inputs of the function: the left and the right input of a join, or the streams
-            of an aggregation or a merge. For a class, the inputs may also be schemas.
+            `tidegate.merge_batches`, `tidegate.Merge`, `tidegate.join_all` or
+            `tidegate.join_all_batches`.
+        *inputs: The inputs of the function: the left and the right input of a join, the first table
+            and the steps of `join_all`, or the streams of an aggregation or a merge. For a class,
+            the inputs may also be schemas.
         **arguments: The other arguments of the function.
 
     Returns:
@@ -306,9 +308,9 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         )
         raise TypeError(msg)
     kind = inspect.unwrap(function) if isinstance(function, type) else function
-    planner = _PLANNERS.get(kind)
+    planner = PLANNERS.get(kind)
     if planner is None:
-        names = ", ".join(getattr(known, "__name__", str(known)) for known in _PLANNERS)
+        names = ", ".join(getattr(known, "__name__", str(known)) for known in PLANNERS)
         msg = f"function: expected one of {names}, got {function!r}"
         raise TypeError(msg)
     return planner(*inputs, **arguments)

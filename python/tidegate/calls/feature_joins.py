@@ -18,7 +18,7 @@ from tidegate import TidegateError, _tidegate, agg
 from tidegate.agg import Aggregate
 from tidegate.bounded import results
 from tidegate.calls import functions
-from tidegate.calls.inputs import OpenTable, columns_of, schema_of, whole_table
+from tidegate.calls.inputs import OpenTable, columns_of, read_table, schema_of
 from tidegate.expressions import Expr, left, right
 from tidegate.feature_views import FeatureView
 
@@ -118,8 +118,7 @@ def table(arguments: dict[str, Any]) -> pa.Table:
     if given["memory_limit"] is not None or given["lateness"] is not None:
         found: pa.Table = _in_turn(given, functions.interval_join)
         return found
-    rows = whole_table("labels", given["labels"])
-    _tidegate._check(rows, "labels")  # noqa: SLF001 - internal to the package
+    rows = read_table("labels", given["labels"])
     call = Call(given["on"], given["by"], given["names"])
     steps = planned(rows, given["views"], call)
     return joined(rows, steps, call, given["columns"], given["threads"])

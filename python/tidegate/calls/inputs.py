@@ -19,6 +19,7 @@ from tidegate.io.open_tables import (
     WHOLE,
     OpenTable,
     advising,
+    checked,
     is_path,
     is_table,
     of_one_type,
@@ -45,11 +46,12 @@ __all__ = [
     "of_sides",
     "of_streams",
     "opened",
+    "read_schema",
     "read_streams",
+    "read_table",
     "rows_of",
     "schema_of",
     "streams_of_files",
-    "whole_table",
 ]
 
 Result = TypeVar("Result")
@@ -97,13 +99,26 @@ def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows |
         raise
 
 
-def whole_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
-    """Return all rows of an input, whose buffers have not been checked yet."""
-    is_read = isinstance(given, OpenTable) or is_arrow(given)
-    one = given if is_read else opened(name, given)
-    if isinstance(one, OpenTable):
-        return pa.table(elsewhere(lambda: one.read(one.schema.names)))
-    return pa.table(one)
+def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
+    """Return the schema of an input. A stream that does not expose its schema is consumed."""
+    one = columns_of(schema_of(name, given))
+    known = one if isinstance(one, pa.Schema) else getattr(one, "schema", None)
+    if isinstance(known, pa.Schema):
+        return known
+    if hasattr(one, "__arrow_c_schema__"):
+        return pa.schema(one)
+    return InputRows(one, name).schema
+
+
+def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
+    """Read an input into a pyarrow table."""
+    if is_arrow(given):
+        table = pa.table(given)
+        return pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+    one = given if isinstance(given, OpenTable) else opened(name, given)
+    rows = elsewhere(lambda: one.read(one.schema.names))
+    batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
+    return pa.Table.from_batches(checked(iter(batches), name), one.schema)
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input

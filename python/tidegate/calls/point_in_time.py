@@ -77,13 +77,13 @@ def check_point_in_time(  # noqa: PLR0913 - the arguments of the call
         TypeError: An argument has the wrong type.
     """
     # Imported late, because it imports pyarrow.
-    from tidegate.calls.inputs import whole_table  # noqa: PLC0415
+    from tidegate.calls.inputs import read_table  # noqa: PLC0415
 
     if samples < 1:
         message = f"samples: expected at least 1, got {samples}"
         raise TidegateError(message)
-    rows = whole_table("labels", labels)
-    tables = {name: whole_table(name, table) for name, table in events.items()}
+    rows = read_table("labels", labels)
+    tables = {name: read_table(name, table) for name, table in events.items()}
     of_each = known if isinstance(known, Mapping) else dict.fromkeys(tables, known or on)
     times = {name: _times(name, table, of_each.get(name, on)) for name, table in tables.items()}
     own = _times("labels", rows, on)
@@ -119,9 +119,9 @@ def _features(
     events: dict[str, pa.Table],
 ) -> pa.Table:
     # Imported late, because it imports pyarrow.
-    from tidegate.calls.inputs import whole_table  # noqa: PLC0415
+    from tidegate.calls.inputs import read_table  # noqa: PLC0415
 
-    found = whole_table("compute", compute(labels, dict(events)))
+    found = read_table("compute", compute(labels, dict(events)))
     if len(found) != len(labels):
         message = f"compute: expected one row per label, {len(labels)} in all, got {len(found)}"
         raise TidegateError(message)
