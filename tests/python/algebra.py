@@ -643,3 +643,90 @@ def features_are_the_functions_of_separate_joins(world: World) -> Sides:
     earlier = mapped(world.left, lambda ts: pc.subtract(ts, world.width // 3))
     last = tg.asof_join(earlier, world.right, **keys, columns=["id_right"])
     return [found], [count.append_column("b_id", last["id_right"])]
+
+
+@relation
+def as_of_matches_at_offsets_are_those_of_shifted_rows(world: World) -> Sides:
+    keys = {"on": "ts", "by": "k", "threads": world.threads}
+    offsets = sorted({0, world.width, world.lower})
+    found = tg.asof_join(
+        world.left, world.right, **keys, at=offsets, long=True, columns=["id", "at", "id_right"]
+    )
+    parts = []
+    for offset in offsets:
+        shifted = mapped(world.left, lambda ts, by=offset: pc.add(ts, by))
+        part = tg.asof_join(shifted, world.right, **keys, columns=["id", "id_right"])
+        at = pa.array(np.full(len(part), offset), found.schema.field("at").type)
+        parts.append(part.append_column("at", at).select(found.column_names))
+    return [found], parts
+
+
+@relation
+def the_last_partners_are_the_ends_of_lists(world: World) -> Sides:
+    count = world.chance.randrange(1, 5)
+    keys = {"on": "ts", "by": "k", "threads": world.threads}
+    found = tg.asof_join(world.left, world.right, **keys, n=count, columns=["id", "id_right"])
+    lists = {"id_right": agg.last("id", count)}
+    same = tg.interval_join(
+        world.left, world.right, **keys, lower=None, upper=0, aggs=lists, columns=["id"]
+    )
+    # A row without partners has no list in one of them.
+    is_matched = pc.is_valid(same["id_right"])
+    return [found.filter(is_matched)], [same.filter(is_matched)]
+
+
+@relation
+def a_limit_of_all_partners_changes_nothing(world: World) -> Sides:
+    order = world.chance.choice(["first", "last", "nearest"])
+    return [world.pairs()], [world.pairs(limit=len(world.right) + 1, order=order)]
+
+
+@relation
+def the_first_partners_come_first_in_the_pairs(world: World) -> Sides:
+    limit = world.chance.randrange(1, 4)
+    every = pa.Table.from_batches(list(world.pairs(columns=["id", "ts_right", "id_right"])))
+    rows = every.sort_by([(name, "ascending") for name in ("id", "ts_right", "id_right")])
+    ids = rows["id"].to_numpy()
+    first = np.searchsorted(ids, ids)
+    few = rows.filter(pa.array(np.arange(len(ids)) - first < limit))
+    return [world.pairs(limit=limit, order="first", columns=rows.column_names)], [few]
+
+
+@relation
+def a_stream_of_intervals_overlaps_as_the_tables_do(world: World) -> Sides:
+    lengths = [
+        pa.array(world.values.integers(0, world.width, len(one)))
+        for one in (world.left, world.right)
+    ]
+    stays = [
+        table.append_column("end", pc.add(table["ts"], length)).sort_by("ts")
+        for table, length in zip((world.left, world.right), lengths, strict=True)
+    ]
+    query = {"on": ("ts", "end"), "by": "k", "threads": world.threads}
+    operator = tg.OverlapJoin(stays[0].schema, stays[1].schema, **query, max_width=world.width)
+    for table, source in zip(stays, operator.sources, strict=True):
+        source.push(table)
+        source.close()
+    found = []
+    while (batch := operator.poll()) is not None:
+        found.append(batch)
+    return [tg.overlap_join_batches(*stays, **query)], [
+        pa.Table.from_batches(found, operator.schema)
+    ]
+
+
+@relation
+def three_tables_join_as_nested_calls(world: World) -> Sides:
+    few = world.right.take(pa.array(world.values.integers(0, len(world.right), 200)))
+    first = {name: value for name, value in world.query.items() if name != "threads"}
+    then = {"on": ("ts_right", "ts"), "by": "k", "lower": -world.width, "upper": 0}
+    columns = ["id", "id_right", "id_last"]
+    pairs = world.pairs()
+    nested = tg.interval_join(pairs, few, **then, suffix="_last", columns=columns)
+    steps = [
+        tg.Step(
+            tg.interval_join, world.right, **{k: v for k, v in query.items() if k != "threads"}
+        ),
+        tg.Step(tg.interval_join, few, **then, suffix="_last", columns=columns),
+    ]
+    return [nested], [tg.join_all(world.left, *steps)]
