@@ -2470,8 +2470,8 @@ class OverlapJoin(StreamJoin):
         same rows in merged order. If a user-defined Python function fails, the next poll calls it
         again.
 
-        A poll that emits left rows of a join with `aggs` costs as much as a call to `overlap_join`
-        with these left rows and all right rows still held.
+        In a join with `aggs`, a poll that emits left rows costs as much as a call to `overlap_join`
+        with those left rows and all right rows that are still held.
 
         In memory, each row has an overhead of 40 bytes.
     """

@@ -724,9 +724,7 @@ def three_tables_join_as_nested_calls(world: World) -> Sides:
     pairs = world.pairs()
     nested = tg.interval_join(pairs, few, **then, suffix="_last", columns=columns)
     steps = [
-        tg.Step(
-            tg.interval_join, world.right, **{k: v for k, v in query.items() if k != "threads"}
-        ),
+        tg.Step(tg.interval_join, world.right, **first),
         tg.Step(tg.interval_join, few, **then, suffix="_last", columns=columns),
     ]
     return [nested], [tg.join_all(world.left, *steps)]

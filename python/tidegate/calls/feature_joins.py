@@ -47,7 +47,7 @@ class Step:
         view: The name of the view.
         table: The events.
         arguments: The arguments of the join, except for its inputs. The keys of `aggs` are the
-            columns of the result.
+            names of the result columns.
         matched: The columns of events by feature, for features that are also the values of an as-of
             match. An as-of join does not test all earlier events if it has a condition.
     """
@@ -270,7 +270,7 @@ def _reads_names(step: Step) -> bool:
 
 
 def _in_turn(given: Mapping[str, Any], last: Callable[..., Any]) -> Any:  # noqa: ANN401 - a result
-    """Join the labels with one view after the other, batch by batch.
+    """Join the labels with each view in turn, batch by batch.
 
     The function `last` computes the last join, and its result is returned.
     """

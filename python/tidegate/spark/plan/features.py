@@ -197,7 +197,9 @@ def _common(steps: Sequence[Step], plans: Sequence[Any]) -> tuple[str, ...]:
         own = {left for left, _ in plan.keys}
         common = [name for name in common if name in own]
         if not common:
-            message = f"views[{step.view!r}]: by: rows are divided by key, but no key column of "
+            message = (
+                f"views[{step.view!r}]: by: rows are partitioned by key, but no key column of "
+            )
             message += "the labels is a key of all views; compute this view by "
             message += "tidegate.spark.interval_join(..., aggs=...)"
             raise tidegate.TidegateError(message)

@@ -89,8 +89,8 @@ pub fn asof_join(
     PartnerSearch::new(right, key_count, driver)?.partners(left, asof, driver)
 }
 
-/// The right rows of as-of joins that differ only in the left times and in the criteria for
-/// partners. The right rows are grouped at most once.
+/// The right rows of several as-of joins, which differ only in their left times and matching rules.
+/// The right rows are grouped at most once.
 #[derive(Debug)]
 pub struct PartnerSearch<'a> {
     right: JoinColumns<'a>,

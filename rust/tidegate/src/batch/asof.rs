@@ -138,7 +138,7 @@ trait RightRows {
 
 impl Search<'_> {
     /// Calls `find` with the rows of the right table's index. If there is no index, or if searching
-    /// it takes more time, calls `find` with all rows. `ends` contains the bounds on the
+    /// it would take more time, calls `find` with all rows. `ends` contains the bounds on the
     /// differences between left and right times; `None` if distances are compared.
     fn with_rows<T>(
         &self,

@@ -172,7 +172,7 @@ impl LookupResults {
         self.left.slices_left = may_slice && self.keeps_all() && !self.is_long;
     }
 
-    /// Builds the result rows of a range of left rows, in batches of at most `rows` rows.
+    /// Builds the result rows for a range of left rows, in batches of at most `rows` rows.
     pub(super) fn batches(
         &self,
         left: Range<usize>,
