@@ -318,6 +318,19 @@ def test_options() -> None:
     assert "user = name" in text
 
 
+def test_numeric_times() -> None:
+    labels = pa.table({"at": [60, 120], "user": ["u", "u"]})
+    view = FeatureView(CLICKS, on="time", by="name", columns=["price"], available_at="seen")
+    views = {"clicks": view}
+    made = tg.features(labels, views, **CALL, unit="s")
+    assert made["clicks_price"].to_pylist() == [1.0, 2.0]
+    with tg.features_batches(labels, views, **CALL, unit="s") as reader:
+        assert next(reader)["clicks_price"].to_pylist() == [1.0, 2.0]
+    assert "clicks:" in tg.explain(tg.features, labels, views, **CALL, unit="s")
+    with pytest.raises(TidegateError, match="unit: "):
+        tg.features(labels, views, **CALL, unit="s", memory_limit="1GB")
+
+
 @pytest.mark.parametrize(
     ("changes", "call", "error", "message"),
     [
@@ -349,6 +362,7 @@ def test_options() -> None:
             TidegateError,
             "expected an interval whose ends are constants",
         ),
+        ({"available_after": 5}, {}, SchemaError, r"\['c'\]: available_after is the integer"),
         ({"available_at": "sen"}, {}, SchemaError, r"views\['c'\]: .*no column `sen`"),
         ({"columns": ["prize"]}, {}, SchemaError, r"views\['c'\]: .*`prize`"),
         ({"on": tg.row.time, "available_at": "seen"}, {}, TidegateError, "need time columns"),

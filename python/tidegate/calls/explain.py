@@ -211,6 +211,8 @@ def _of_features(function: Callable[..., Any], join: Callable[..., Any]) -> Plan
         from tidegate.calls.inputs import schema_of  # noqa: PLC0415
 
         given = bound(function, inputs, arguments)
+        if given["unit"] is not None:
+            given = feature_joins.with_times(given)
         labels, views = schema_of("labels", given.pop("labels")), given.pop("views")
         call = feature_joins.Call(given.pop("on"), given.pop("by"), given.pop("names"))
         lines = []

@@ -17,8 +17,9 @@ import pyarrow as pa
 from tidegate import TidegateError, _tidegate, agg
 from tidegate.agg import Aggregate
 from tidegate.bounded import results
-from tidegate.calls import functions
+from tidegate.calls import epochs, functions
 from tidegate.calls.inputs import OpenTable, columns_of, read_table, schema_of
+from tidegate.calls.merges import UNIT_OF_WHOLE
 from tidegate.expressions import Expr, left, right
 from tidegate.feature_views import FeatureView
 
@@ -118,10 +119,26 @@ def table(arguments: dict[str, Any]) -> pa.Table:
     if given["memory_limit"] is not None or given["lateness"] is not None:
         found: pa.Table = _in_turn(given, functions.interval_join)
         return found
+    if given["unit"] is not None:
+        given = with_times(given)
     rows = read_table("labels", given["labels"])
     call = Call(given["on"], given["by"], given["names"])
     steps = planned(rows, given["views"], call)
     return joined(rows, steps, call, given["columns"], given["threads"])
+
+
+def with_times(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with timestamps in place of numeric times."""
+    on, views = given["on"], given["views"]
+    inputs, columns = {"labels": given["labels"]}, {"labels": [on]}
+    for name, view in views.items():
+        inputs[name] = view.table
+        columns[name] = [on if view.on is None else view.on]
+    wanted = {name: [one for one in own if isinstance(one, str)] for name, own in columns.items()}
+    labels, *tables = epochs.converted(inputs, wanted, given["unit"])
+    of_views = zip(views.items(), tables, strict=True)
+    found = {name: replace(view, table=table) for (name, view), table in of_views}
+    return {**given, "labels": labels, "views": found, "unit": None}
 
 
 def joined(
@@ -274,6 +291,8 @@ def _in_turn(given: Mapping[str, Any], last: Callable[..., Any]) -> Any:  # noqa
 
     The function `last` computes the last join, and its result is returned.
     """
+    if given["unit"] is not None:
+        raise TidegateError(UNIT_OF_WHOLE)
     of_labels, of_views = _lateness(given["lateness"])
     labels = schema_of("labels", given["labels"])
     steps = planned(labels, given["views"], Call(given["on"], given["by"], given["names"]))
@@ -421,7 +440,11 @@ def _delayed(
         time: Any = query.plan(*schemas).time
         return int(time[1][1])
 
-    last = steps(latest)
+    try:
+        last = steps(latest)
+    except TidegateError as error:
+        message = str(error).replace("upper", "available_after")
+        raise type(error)(message) from None
     if last is None or last > 0:
         message = f"available_after: expected a duration of at least zero, got {delay!r}"
         raise TidegateError(message)

@@ -21,7 +21,7 @@ from tidegate.calls.arguments import told
 from tidegate.deferred import Deferred
 from tidegate.feature_views import FeatureView
 from tidegate.runtime.chain import Chain
-from tidegate.types import Bound, Bytes, JoinStats, SideValues, Table, Value
+from tidegate.types import Bound, Bytes, Epoch, JoinStats, SideValues, Table, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +38,7 @@ def features(  # noqa: PLR0913 - the arguments of the call
     by: SideValues | None = None,
     names: str = "{view}_{name}",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
@@ -72,6 +73,8 @@ def features(  # noqa: PLR0913 - the arguments of the call
         names: The pattern for the names of features, with the name of the view as `{view}` and the
             name of the aggregate or column as `{name}`.
         columns: The columns of the labels to include in the result. None means all columns.
+        unit: The unit of numeric times, such as "s", in the labels and all views, as in
+            `interval_join`. `unit` cannot be combined with `memory_limit` or an index.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as in
             `interval_join`. The views share this memory. The result is then in time order. None
@@ -112,6 +115,7 @@ def features_batches(  # noqa: PLR0913 - the arguments of the call
     by: SideValues | None = None,
     names: str = "{view}_{name}",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
@@ -134,6 +138,8 @@ def features_batches(  # noqa: PLR0913 - the arguments of the call
         by: The key columns, as in `features`.
         names: The pattern for the names of features, as in `features`.
         columns: The columns of the labels to include in the result. None means all columns.
+        unit: The unit of numeric times, such as "s", in the labels and all views, as in
+            `interval_join`. `unit` cannot be combined with `memory_limit` or an index.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory that the call uses in addition to its inputs. The views
             share this memory. The result is then in time order. None sets no limit.
