@@ -186,6 +186,12 @@ impl Lookups {
         let keys = options.keys(left, right)?;
         let names = ResultNames { lookups: self, times, options, keys: &keys };
         let at = AtColumn::new(unit);
+        if self.is_long && offsets.iter().any(|one| one.steps.checked_mul(at.factor).is_none()) {
+            return Err(Error::argument(
+                "long: an offset does not fit 64 bits in microseconds; give smaller offsets, or \
+                 leave long out",
+            ));
+        }
         let interpolated = names.interpolated(right);
         let (columns, clashes) = names.columns(left, right, &at.data_type, &interpolated);
         let columns = selected(columns, options.columns.as_deref(), &options.suffix)?;
