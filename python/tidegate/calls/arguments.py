@@ -98,12 +98,13 @@ NOTES = {
     "unit": "an operator's sources accept push(rows, unit=...)",
     "open_ends": "an operator cannot keep rows without an end forever; replace nulls in a bound, "
     "as in upper=tidegate.left.end.coalesce(...)",
-    "at": "only asof_join, called on tables, looks up matches at offsets; add a column with the "
-    "time of each offset to the left rows, and join each of these columns separately",
-    "n": "only asof_join, called on tables, returns several matches as lists; tidegate.agg.collect "
-    "in aggs returns the values of all partners in an interval",
-    "limit": "only interval_join, called on tables, limits the pairs of a row; tidegate.agg.first "
-    "and tidegate.agg.last in aggs return one value per left row",
+    "at": "only asof_join, called on tables, looks up matches at offsets; IntervalJoin with "
+    "aggs={'price_10s': tidegate.agg.last('price', lower='10s', upper='10s', prevailing=True)} "
+    "returns the same values",
+    "n": "only asof_join, called on tables, returns several matches as lists; IntervalJoin with "
+    "aggs={'prices': tidegate.agg.last('price', 3)} returns the same values",
+    "limit": "only interval_join, called on tables, limits the pairs of a row; "
+    "aggs={'prices': tidegate.agg.first('price', 3)} returns lists of the first values",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",

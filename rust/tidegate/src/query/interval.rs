@@ -263,8 +263,8 @@ impl IntervalJoin {
         if self.limit.is_some() {
             return Err(Error::argument(
                 "limit: a join of streams returns each pair as soon as both rows have arrived, \
-                 before all pairs of a left row are known; write aggs with tidegate.agg.first or \
-                 tidegate.agg.last for one value per left row, or call interval_join on tables",
+                 before all pairs of a left row are known; write aggs such as \
+                 {\"prices\": tidegate.agg.first(\"price\", 3)}, or call interval_join on tables",
             ));
         }
         match (&plan.ends, max_width) {

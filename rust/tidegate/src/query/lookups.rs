@@ -155,13 +155,12 @@ impl Lookups {
     /// Returns the error for a join of streams, which finds one partner per left row.
     pub(crate) fn of_tables(&self) -> Error {
         Error::argument(if self.at.is_some() {
-            "at: a join of streams looks up partners at the time of each left row; add a column with \
-             the time of each offset to the left rows, and join each of these columns separately, or \
-             call asof_join on tables"
+            "at: a join of streams looks up partners at the time of each left row; write \
+             IntervalJoin with aggs such as {\"price_10s\": tidegate.agg.last(\"price\", \
+             lower=\"10s\", upper=\"10s\", prevailing=True)}, or call asof_join on tables"
         } else if self.partners.is_some() {
-            "n: a join of streams finds one partner per left row; write IntervalJoin with \
-             aggs={\"values\": tidegate.agg.collect(...)} for the values within an interval, or \
-             call asof_join on tables"
+            "n: a join of streams finds one partner per left row; write IntervalJoin with aggs such \
+             as {\"prices\": tidegate.agg.last(\"price\", 3)}, or call asof_join on tables"
         } else {
             "strategy: a join of streams does not interpolate; write one AsofJoin with \
              strategy=\"backward\" and one with strategy=\"forward\", and interpolate between their \
@@ -186,6 +185,12 @@ impl Lookups {
         let keys = options.keys(left, right)?;
         let names = ResultNames { lookups: self, times, options, keys: &keys };
         let at = AtColumn::new(unit);
+        if self.is_long && offsets.iter().any(|one| one.steps.checked_mul(at.factor).is_none()) {
+            return Err(Error::argument(
+                "long: an offset does not fit 64 bits in microseconds; give smaller offsets, or \
+                 leave long out",
+            ));
+        }
         let interpolated = names.interpolated(right);
         let (columns, clashes) = names.columns(left, right, &at.data_type, &interpolated);
         let columns = selected(columns, options.columns.as_deref(), &options.suffix)?;
