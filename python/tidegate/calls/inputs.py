@@ -111,10 +111,7 @@ def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
 
 
 def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
-    """Read an input into a pyarrow table."""
-    if is_arrow(given):
-        table = pa.table(given)
-        return pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+    """Read an input that is not Arrow data into a pyarrow table."""
     one = opened(name, given)
     rows = elsewhere(lambda: one.read(one.schema.names))
     batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
