@@ -95,8 +95,8 @@ NOTES = {
     "closed": "windows contain their starts; in calls to tidegate.aggregate, closed='right' makes "
     "them contain their ends instead",
     "unit": "an operator's sources accept push(rows, unit=...)",
-    "open_ends": "an operator cannot keep rows without an end forever; replace nulls in a bound, "
-    "as in upper=tidegate.left.end.coalesce(...)",
+    "open_ends": "an operator cannot keep rows without an end forever; replace nulls before rows "
+    "are pushed or, in an interval join, in a bound, as in upper=tidegate.left.end.coalesce(...)",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
