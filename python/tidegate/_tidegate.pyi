@@ -2473,7 +2473,7 @@ class OverlapJoin(StreamJoin):
         In a join with `aggs`, a poll that emits left rows costs as much as a call to `overlap_join`
         with those left rows and all right rows that are still held.
 
-        In memory, each row has an overhead of 40 bytes.
+        In memory, each row has an overhead of 56 bytes, or 40 bytes with `aggs`.
     """
 
     def __new__(

@@ -93,7 +93,10 @@ CLASSES = [
     (tg.Aggregate, {"index_column": "ts", "group_by": "k"}, "write on='ts', by='k'"),
     (tg.Merge, {"onn": "ts"}, "Merge() has no argument onn; did you mean on?"),
 ]
-OPERATORS = [tg.AsofJoin, tg.BandJoin, tg.IntervalJoin, tg.WindowJoin, tg.Aggregate, tg.Merge]
+OPERATORS = [
+    tg.AsofJoin, tg.BandJoin, tg.IntervalJoin, tg.OverlapJoin, tg.WindowJoin, tg.Aggregate,
+    tg.Merge,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "named", "text"), CLASSES)

@@ -230,3 +230,12 @@ def test_a_condition_that_fails_only_for_rows_that_are_never_joined_is_no_error(
 def test_errors_name_the_step_and_the_argument(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_spark_frames_are_refused_with_the_calls_to_make():
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
+    instead = "call the function of each step in tidegate.spark, one after the other"
+    with pytest.raises(TypeError, match=f"^left: a Spark DataFrame would be .*{instead}$"):
+        tg.join_all(frame, nested()[0][0])
+    with pytest.raises(TypeError, match=f"^right: a Spark DataFrame would be .*{instead}$"):
+        tg.Step(tg.asof_join, frame, on="ts")

@@ -96,8 +96,8 @@ NOTES = {
     "closed": "windows contain their starts; in calls to tidegate.aggregate, closed='right' makes "
     "them contain their ends instead",
     "unit": "an operator's sources accept push(rows, unit=...)",
-    "open_ends": "an operator cannot keep rows without an end forever; replace nulls in a bound, "
-    "as in upper=tidegate.left.end.coalesce(...)",
+    "open_ends": "an operator cannot keep rows without an end forever; replace nulls before rows "
+    "are pushed or, in an interval join, in a bound, as in upper=tidegate.left.end.coalesce(...)",
     "at": "only asof_join, called on tables, looks up matches at offsets; IntervalJoin with "
     "aggs={'price_10s': tidegate.agg.last('price', lower='10s', upper='10s', prevailing=True)} "
     "returns the same values",

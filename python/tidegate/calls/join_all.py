@@ -219,8 +219,7 @@ def join_all_batches(
 def _planned(name: str, left: Table, steps: tuple[Step, ...]) -> tuple[Steps, list[pa.Table]]:
     """Read all tables, and plan the steps."""
     # Imported late, because it imports pyarrow.
-    from tidegate.calls.inputs import read_table  # noqa: PLC0415
-    from tidegate.calls.steps import Steps  # noqa: PLC0415
+    from tidegate.calls.steps import Steps, read_table  # noqa: PLC0415
 
     rights, queries = _sides(name, left, steps)
     every = {"left": left, **{f"step {at}: right": one for at, one in enumerate(rights, 1)}}

@@ -115,6 +115,19 @@ def _has_interval(function: Any) -> bool:  # noqa: ANN401 - an aggregate
     return any(getattr(function, name, None) is not None for name in names)
 
 
+def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
+    """Read an input into a pyarrow table, and validate it."""
+    if _tidegate.is_arrow(given):
+        table = pa.table(given)
+        for batch in table.to_batches():
+            _tidegate._check(batch, name)  # noqa: SLF001 - internal to the package
+        return table
+    # Imported late, because it imports the modules that read files.
+    from tidegate.calls import inputs  # noqa: PLC0415
+
+    return inputs.read_table(name, given)
+
+
 class Steps:
     """Steps whose names and types fit the tables.
 
