@@ -106,7 +106,7 @@ def tidegate(job: Job) -> Callable[[], Any]:
     if job.has_offsets:
         query["columns"] = ["ts", "k", *(f"v_{span}" for span in job.spans)]
         return lambda: tg.asof_join(labels, events, **query, at=job.spans)
-    aggs = {}
+    aggs: dict[str, Any] = {}
     for span in job.spans:
         aggs |= _functions(span, lower=f"-{span}")
     return lambda: tg.interval_join(labels, events, **query, lower="-1h", upper="0s", aggs=aggs)
