@@ -104,9 +104,9 @@ def tidegate(job: Job) -> Callable[[], Any]:
         query["columns"] = ["ts", "k", "v"]
         return lambda: tg.asof_join(labels, events, **query).rename_columns({"v": "v_0s"})
     if job.has_offsets:
-        aggs = {f"v_{span}": tg.agg.last("v", upper=span) for span in job.spans}
-        return lambda: tg.interval_join(labels, events, **query, lower=None, upper="0s", aggs=aggs)
-    aggs = {}
+        query["columns"] = ["ts", "k", *(f"v_{span}" for span in job.spans)]
+        return lambda: tg.asof_join(labels, events, **query, at=job.spans)
+    aggs: dict[str, Any] = {}
     for span in job.spans:
         aggs |= _functions(span, lower=f"-{span}")
     return lambda: tg.interval_join(labels, events, **query, lower="-1h", upper="0s", aggs=aggs)

@@ -4,6 +4,7 @@ import datetime as dt
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,31 @@ def test_a_suffix_is_added_only_to_names_of_left_columns() -> None:
     taken = TRADES.append_column("at", pa.array([0, 0]))
     with pytest.raises(tg.SchemaError, match="two columns `at`"):
         tg.asof_join(taken, QUOTES, on="ts", at=[0], long=True)
+
+
+def test_columns_of_other_types() -> None:
+    left = pa.table({"ts": [5, 10, 20]})
+    columns = {
+        "text": ["a", "bb", None],
+        "code": pa.array(["x", "y", "x"]).dictionary_encode(),
+        "flag": [True, False, None],
+        "list": [[1], [2, 3], None],
+        "price": pa.array([Decimal("1.5"), Decimal("2.5"), None]),
+    }
+    right = pa.table({"ts": [4, 6, 15], **columns})
+    plain = tg.asof_join(left, right, on="ts")
+    long = tg.asof_join(left, right, on="ts", at=[0, 5], long=True)
+    lists = tg.asof_join(left, right, on="ts", n=2)
+    between = tg.asof_join(left, right, on="ts", strategy="interpolate")
+    for found in (long, lists, between):
+        found.validate(full=True)
+    for name in columns:
+        assert long[name].take([0, 2, 4]).to_pylist() == plain[name].to_pylist()
+        last = [values[-1] for values in lists[name].to_pylist()]
+        assert last == plain[name].to_pylist()
+        if name != "price":
+            assert between[name].to_pylist()[:2] == plain[name].to_pylist()[:2]
+    assert between["price"].to_pylist() == [2.0, None, None]
 
 
 def test_computed_times_and_keys_are_not_in_the_result() -> None:

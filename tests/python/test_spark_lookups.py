@@ -10,6 +10,7 @@ import pytest
 import spark_session
 import tidegate
 import tidegate.spark
+from cases import more, of_campaigns
 from spark_calls import LEFT, RIGHT, counted
 from tidegate import TidegateError
 from tidegate.spark.driver import division, whole
@@ -27,14 +28,16 @@ OTHERS = (
     .sort_by([("ts", "ascending"), ("k", "ascending"), ("x", "ascending"), ("b", "ascending")])
 )
 CALLS: list[tuple[str, dict[str, Any]]] = [
-    ("asof_join", {"on": "ts", "at": [0, 40, -300], "parallelism": "key"}),
-    ("asof_join", {"on": "ts", "at": [5, -9], "tolerance": 70, "long": True, "how": "inner"}),
     ("asof_join", {"on": "time", "at": ["10s", "-1m"], "long": True, "strategy": "nearest"}),
-    ("asof_join", {"on": "ts", "n": 3, "where": "right.b > left.a", "strategy": "forward"}),
     ("asof_join", {"on": "ts", "n": 2, "tolerance": 300, "parallelism": "time"}),
-    ("asof_join", {"on": "ts", "strategy": "interpolate", "parallelism": "broadcast"}),
     ("interval_join", {"lower": -300, "upper": 300, "limit": 2, "order": "nearest"}),
-    ("interval_join", {"lower": -90, "upper": 40, "limit": 1, "how": "left", "order": "last"}),
+    *more(
+        ("asof_join", {"on": "ts", "at": [0, 40, -300], "parallelism": "key"}),
+        ("asof_join", {"on": "ts", "at": [5, -9], "tolerance": 70, "how": "inner"}),
+        ("asof_join", {"on": "ts", "n": 3, "where": "right.b > left.a", "strategy": "forward"}),
+        ("asof_join", {"on": "ts", "strategy": "interpolate", "parallelism": "broadcast"}),
+        ("interval_join", {"lower": -90, "upper": 40, "limit": 1, "how": "left", "order": "last"}),
+    ),
 ]
 
 
@@ -59,6 +62,7 @@ def test_frames_have_the_rows_of_tables(frames: tuple[Any, Any], number: int) ->
     assert counted(found.cast(wanted.schema)) == counted(wanted)
 
 
+@of_campaigns
 def test_files_and_an_index(frames: tuple[Any, Any], tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("left.parquet", "right.parquet")]
     for file, rows in zip(files, (SOME, OTHERS), strict=True):
