@@ -164,6 +164,20 @@ def test_inputs_of_all_kinds(tmp_path):
         assert pa.table(reader).equals(wanted)
 
 
+def test_only_the_columns_that_are_used_are_read_from_files(tmp_path):
+    steps, wanted = nested(["price", "text"])
+    damaged = tmp_path / "trades.parquet"
+    pq.write_table(TRADES.append_column("unused", pa.array(["x" * 9] * 1000)), damaged)
+    footer = pq.ParquetFile(damaged).metadata.row_group(0).column(3)
+    rows = bytearray(damaged.read_bytes())
+    end = footer.dictionary_page_offset + footer.total_compressed_size
+    rows[footer.dictionary_page_offset : end] = bytes(footer.total_compressed_size)
+    damaged.write_bytes(rows)
+    assert tg.join_all(damaged, *steps).equals(wanted)
+    with pytest.raises(tg.TidegateError, match=r"trades\.parquet"):
+        tg.join_all(damaged, steps[0])
+
+
 def test_explain_shows_the_steps_and_the_rows_that_are_removed():
     steps, _ = nested()
     lines = tg.explain(tg.join_all, TRADES, *steps).splitlines()

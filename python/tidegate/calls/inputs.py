@@ -110,12 +110,22 @@ def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
     return InputRows(one, name).schema
 
 
-def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
-    """Read an input that is not Arrow data into a pyarrow table."""
-    one = opened(name, given)
-    rows = elsewhere(lambda: one.read(one.schema.names))
-    batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
-    return pa.Table.from_batches(checked(iter(batches), name), one.schema)
+def read_table(name: str, one: OpenTable, columns: list[str]) -> pa.Table:
+    """Read some columns of an open table into a pyarrow table."""
+    schema = pa.schema([one.schema.field(column) for column in columns], one.schema.metadata)
+
+    def read() -> pa.Table:
+        rows = one.read(columns)
+        batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
+        return pa.Table.from_batches(checked(iter(batches), name), schema)
+
+    try:
+        return elsewhere(read)
+    except Exception:
+        # Arrow passes on only the message of an exception.
+        if one.failure is not None:
+            raise one.failure from None
+        raise
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input

@@ -219,13 +219,14 @@ def join_all_batches(
 def _planned(name: str, left: Table, steps: tuple[Step, ...]) -> tuple[Steps, list[pa.Table]]:
     """Read all tables, and plan the steps."""
     # Imported late, because it imports pyarrow.
-    from tidegate.calls.steps import Steps, read_table  # noqa: PLC0415
+    from tidegate.calls.steps import Steps, opened  # noqa: PLC0415
 
     rights, queries = _sides(name, left, steps)
     every = {"left": left, **{f"step {at}: right": one for at, one in enumerate(rights, 1)}}
     check_streams([*every.values()])
-    tables = [read_table(one, given) for one, given in every.items()]
-    return Steps([table.schema for table in tables], queries), tables
+    inputs = {one: opened(one, given) for one, given in every.items()}
+    planned = Steps([one.schema for one in inputs.values()], queries)
+    return planned, planned.read(inputs)
 
 
 def _sides(
