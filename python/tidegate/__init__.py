@@ -69,6 +69,7 @@ from tidegate._tidegate import (
 from tidegate.calendars import calendar
 from tidegate.calls.digests import update
 from tidegate.calls.explain import explain
+from tidegate.calls.features import Features, features, features_batches
 from tidegate.calls.functions import (
     Aggregate,
     AsofJoin,
@@ -98,9 +99,11 @@ from tidegate.calls.functions import (
 )
 from tidegate.calls.index import METHODS, Index, open_index
 from tidegate.calls.join_all import Step, join_all, join_all_batches
+from tidegate.calls.point_in_time import check_point_in_time
 from tidegate.calls.tasks import tasks
 from tidegate.csv_files import CsvFiles, csv
 from tidegate.expressions import Expr, case, left, right, row
+from tidegate.feature_views import FeatureView
 from tidegate.runtime.chain import Chain, RunningChain
 from tidegate.runtime.methods import attach
 from tidegate.runtime.metrics import metrics
@@ -138,6 +141,8 @@ __all__ = [
     "CsvFiles",
     "Digest",
     "Expr",
+    "FeatureView",
+    "Features",
     "Index",
     "IntervalJoin",
     "MemoryLimitError",
@@ -169,10 +174,13 @@ __all__ = [
     "band_join_batches",
     "calendar",
     "case",
+    "check_point_in_time",
     "csv",
     "default_threads",
     "digest",
     "explain",
+    "features",
+    "features_batches",
     "interval_join",
     "interval_join_batches",
     "join_all",

@@ -57,6 +57,7 @@ from tidegate.types import (
     Length,
     Names,
     OperatorStats,
+    PairOrder,
     Parallelism,
     PythonRows,
     RollingStats,
@@ -66,6 +67,7 @@ from tidegate.types import (
     Strategy,
     StreamJoinStats,
     Streams,
+    StreamStrategy,
     Table,
     Time,
     Value,
@@ -1687,7 +1689,7 @@ class AsofJoin(StreamJoin):
         *,
         on: Names,
         by: KeyNames | None = None,
-        strategy: Strategy = "backward",
+        strategy: StreamStrategy = "backward",
         tolerance: Bound = None,
         allow_exact_matches: bool = True,
         where: Expr | str | None = None,
@@ -2468,8 +2470,8 @@ class OverlapJoin(StreamJoin):
         same rows in merged order. If a user-defined Python function fails, the next poll calls it
         again.
 
-        A poll that emits left rows of a join with `aggs` costs as much as a call to `overlap_join`
-        with these left rows and all right rows still held.
+        In a join with `aggs`, a poll that emits left rows costs as much as a call to `overlap_join`
+        with those left rows and all right rows that are still held.
 
         In memory, each row has an overhead of 56 bytes, or 40 bytes with `aggs`.
     """
@@ -3776,7 +3778,10 @@ def asof_join_query(
     on: Sides,
     by: SideValues | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: Expr | str | None = None,
     how: AsofHow = "left",
@@ -3820,6 +3825,8 @@ def interval_join_query(
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     threads: int | None = None,

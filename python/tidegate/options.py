@@ -1069,43 +1069,119 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "strategy",
         "Strategy",
-        ("asof_join", "AsofJoin", "spark.asof_join"),
+        ("asof_join", "spark.asof_join"),
+        """
+        Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
+        the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
+        `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier row.
+        `interpolate`: the row before and the row after. Numeric columns, except those in `on` and
+        `by`, are then interpolated between the two rows as float64, and all other columns have the
+        values of the row before. If a row has the time `l.on`, its values are returned. Otherwise,
+        a left row without a row on both sides is unmatched.
+        """,
+        default="'backward'",
+        command=OfCommand(
+            "The right row to match: the last before, the first after, the nearest, or values "
+            "interpolated between the rows before and after."
+        ),
+    ),
+    Option(
+        "strategy",
+        "StreamStrategy",
+        ("AsofJoin",),
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
         `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier row.
         """,
         default="'backward'",
-        command=OfCommand(
-            "The right row to match: the last before, the first after, or the nearest."
-        ),
     ),
     Option(
         "tolerance",
-        "Bound",
-        ("asof_join", "AsofJoin"),
+        "Bound | Sequence[Bound]",
+        ("asof_join",),
         """
         The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a string
         such as "1h30m" or "250ms". If times are integers, give an integer in the same unit. None
-        sets no bound.
+        sets no bound. With `at`, the difference is measured from the time at the offset, and a list
+        gives each offset its own tolerance.
         """,
         default="None",
         command=OfCommand(
-            "The maximum time difference.",
-            metavar="DURATION",
-            read="bound",
+            "The maximum time difference; with --at, one value or one per offset.",
+            metavar="DURATION,...",
+            read="tolerance",
             shown_default="no bound",
         ),
     ),
     Option(
         "tolerance",
         "Bound",
+        ("AsofJoin",),
+        """
+        The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a string
+        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit. None
+        sets no bound.
+        """,
+        default="None",
+    ),
+    Option(
+        "tolerance",
+        "Bound | Sequence[Bound]",
         ("spark.asof_join",),
         """
         The maximum time difference, inclusive: a duration, or an integer if times are integers.
-        None sets no bound.
+        None sets no bound. With `at`, the difference is measured from the time at the offset, and a
+        list gives each offset its own tolerance.
         """,
         default="None",
+    ),
+    Option(
+        "at",
+        "Sequence[Length] | None",
+        ("asof_join", "spark.asof_join"),
+        """
+        Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if times
+        are integers. At each offset, the match is the one that an as-of join would find if the
+        offset were added to `l.on`. The result has one set of right columns per offset. Their names
+        end with an underscore and the offset, as in `price_10s`. With None, the match is looked up
+        at `l.on` itself.
+        """,
+        default="None",
+        command=OfCommand(
+            "Offsets at which to look up matches, such as 0s,10s,-1m.",
+            metavar="DURATION,...",
+            read="offsets",
+            shown_default="the time of each row",
+        ),
+    ),
+    Option(
+        "long",
+        "bool",
+        ("asof_join", "spark.asof_join"),
+        """
+        Whether the result has one row per left row and offset instead of one set of right columns
+        per offset. The column `at` contains the offset. `long` requires `at`.
+        """,
+        default="False",
+        command=OfCommand("Write one row per left row and offset.", flag="--long"),
+    ),
+    Option(
+        "n",
+        "int | None",
+        ("asof_join", "spark.asof_join"),
+        """
+        The maximum number of matches per left row, which are the `n` nearest candidates in the
+        direction that `strategy` selects. Each right column becomes a list, whose values are in
+        time order. With None, there is one match, and columns are not lists.
+        """,
+        default="None",
+        command=OfCommand(
+            "The maximum number of matches, which are written as lists.",
+            metavar="INTEGER",
+            shown_default="one match, not a list",
+            least=1,
+        ),
     ),
     Option(
         "allow_exact_matches",
@@ -1344,6 +1420,38 @@ OPTIONS: tuple[Option, ...] = (
         each key is kept indefinitely.
         """,
         default="False",
+    ),
+    Option(
+        "limit",
+        "int | None",
+        ("interval_join", "spark.interval_join"),
+        """
+        The maximum number of pairs per left row. `order` selects these pairs, and other pairs are
+        not in the result. A left row's pairs are in the order of the right rows, as without a
+        limit. With `how="right"` or `how="full"`, right rows that no left row keeps count as
+        unmatched. None sets no limit.
+        """,
+        default="None",
+        command=OfCommand(
+            "The maximum number of pairs per left row.",
+            metavar="INTEGER",
+            shown_default="no limit",
+            least=1,
+        ),
+    ),
+    Option(
+        "order",
+        "PairOrder | None",
+        ("interval_join", "spark.interval_join"),
+        """
+        The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`: those
+        with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`. In a tie
+        between an earlier and a later right row, the earlier one is kept. Right rows with equal
+        times are in row order, and the last of them is the nearest unless they are after the left
+        row. None means `first`.
+        """,
+        default="None",
+        command=OfCommand("The pairs that --limit keeps.", shown_default="first"),
     ),
     Option(
         "min_overlap",

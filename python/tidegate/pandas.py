@@ -63,6 +63,7 @@ class Frames:
     band_join = _method(tidegate.band_join)
     aggregate = _method(tidegate.aggregate)
     rolling = _method(tidegate.rolling)
+    features = _method(tidegate.features)
 
     def _called(
         self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]

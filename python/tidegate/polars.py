@@ -74,6 +74,7 @@ class Frames:
     band_join = _eager(tidegate.band_join)
     aggregate = _eager(tidegate.aggregate)
     rolling = _eager(tidegate.rolling)
+    features = _eager(tidegate.features)
 
     def _called(
         self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]

@@ -291,8 +291,14 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 AsofHow: TypeAlias = Literal["left", "inner", "semi", "anti"]
 """The rows that an as-of join returns."""
 
-Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
-"""The direction in which an as-of join searches for a match in time."""
+Strategy: TypeAlias = Literal["backward", "forward", "nearest", "interpolate"]
+"""The direction in which an as-of join searches for a match in time, or interpolation."""
+
+StreamStrategy: TypeAlias = Literal["backward", "forward", "nearest"]
+"""The direction in which an as-of join of streams searches for a match in time."""
+
+PairOrder: TypeAlias = Literal["first", "last", "nearest"]
+"""The pairs that an interval join with a limit keeps."""
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""

@@ -378,7 +378,7 @@ def test_the_plan_says_what_is_done():
         (
             tg.TidegateError,
             {"strategy": "last"},
-            "strategy must be one of backward, forward, nearest, got `last`",
+            "strategy must be one of backward, forward, nearest, interpolate, got `last`",
         ),
         (tg.TidegateError, {"how": "right"}, "how must be one of left, inner, semi, anti, got `ri"),
         (tg.TidegateError, {"how": "full"}, "swap left and right to keep the rows of the other"),

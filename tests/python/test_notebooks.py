@@ -41,7 +41,7 @@ def test_the_notebooks_are_these():
     index = (NOTEBOOKS / "index.md").read_text("utf-8")
     names = {path.name for path in NOTEBOOKS.glob("*.ipynb")}
     assert names == {*re.findall(r"\]\((\w+\.ipynb)\)", index)}
-    assert len(names) == 4
+    assert len(names) == 5
 
 
 def test_data_of_the_notebooks_are_small_and_named():

@@ -458,7 +458,11 @@ def test_the_left_side_is_never_sent_whole(sides):
         ({"tolerance": "-5s"}, TidegateError, "tolerance must not be negative"),
         ({"tolerance": 5}, SchemaError, "give tolerance a unit"),
         ({"tolerance": 1.5}, TypeError, "tolerance"),
-        ({"strategy": "last"}, TidegateError, "backward, forward, nearest, got `last`"),
+        (
+            {"strategy": "last"},
+            TidegateError,
+            "backward, forward, nearest, interpolate, got `last`",
+        ),
         ({"how": "full"}, TidegateError, "one of left, inner, semi, anti, got `full`"),
         ({"how": "right"}, TidegateError, "got `right`"),
         ({"on": "time"}, SchemaError, "no column `time`, which `on` names"),

@@ -14,6 +14,8 @@ down small calls.
 - `remedies.py`: adds advice to errors from native code; `casts.py`: the code for casts to times.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
 - `join_all.py`, `steps.py`: joins of several tables; the plan and the execution of their steps.
+- `features.py`: the functions for features; `feature_joins.py`: the join of each view.
+- `point_in_time.py`: checks that features do not depend on the future.
 - `epochs.py`: converts numeric times for calls with `unit`.
 - `progress.py`: reports the progress of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.

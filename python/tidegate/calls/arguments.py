@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from tidegate import _tidegate
 from tidegate.calls.listed_windows import windows_table
 from tidegate.calls.remedies import with_remedy
+from tidegate.feature_views import FeatureView
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Given = Mapping[str, Any]
@@ -97,6 +98,13 @@ NOTES = {
     "unit": "an operator's sources accept push(rows, unit=...)",
     "open_ends": "an operator cannot keep rows without an end forever; replace nulls before rows "
     "are pushed or, in an interval join, in a bound, as in upper=tidegate.left.end.coalesce(...)",
+    "at": "only asof_join, called on tables, looks up matches at offsets; IntervalJoin with "
+    "aggs={'price_10s': tidegate.agg.last('price', lower='10s', upper='10s', prevailing=True)} "
+    "returns the same values",
+    "n": "only asof_join, called on tables, returns several matches as lists; IntervalJoin with "
+    "aggs={'prices': tidegate.agg.last('price', 3)} returns the same values",
+    "limit": "only interval_join, called on tables, limits the pairs of a row; "
+    "aggs={'prices': tidegate.agg.first('price', 3)} returns lists of the first values",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
@@ -264,6 +272,7 @@ ON_SPARK = (
     "aggregate",
     "asof_join",
     "band_join",
+    "features",
     "interval_join",
     "overlap_join",
     "rolling",
@@ -276,6 +285,8 @@ def check_collected(function: Callable[..., Any], given: tuple[Any, ...], named:
     values = [*given, *named.values()]
     for number, value in enumerate(values):
         listed = value if isinstance(value, list | tuple) else [value]
+        if isinstance(value, Mapping):
+            listed = [one.table for one in value.values() if isinstance(one, FeatureView)]
         kinds = [kind for one in listed if (kind := _of_spark(one)) in FRAMES]
         if kinds:
             names = [*list(inspect.signature(function).parameters)[: len(given)], *named]

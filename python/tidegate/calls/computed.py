@@ -105,7 +105,13 @@ def without(query: Query, arguments: Mapping[str, Any], inputs: Any, more: set[s
     plan = query.plan(*(_schemas(one) for one in inputs))
     # The columns of functions cannot be left out.
     left_out = more.union(arguments.get("aggs") or ())
-    return query.replace(columns=[name for name in plan.schema.names if name not in left_out])
+    names = plan.schema.names
+    # At several offsets, the names of right columns end with the offset.
+    origins = plan.origins if isinstance(plan, _tidegate.JoinPlan) else [(None, None)] * len(names)
+    of_each = zip(names, origins, strict=True)
+    return query.replace(
+        columns=[name for name, (_, right) in of_each if name not in left_out and right not in more]
+    )
 
 
 def _may_be_computed(given: object) -> bool:

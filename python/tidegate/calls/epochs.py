@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tidegate import _tidegate
 from tidegate._tidegate import SchemaError, TidegateError
 from tidegate.calls.casts import cast_of_floats
-from tidegate.calls.inputs import OpenTable, elsewhere, opened
+from tidegate.calls.inputs import OpenTable, read_table
 from tidegate.io.open_tables import checked
 
 if TYPE_CHECKING:
@@ -157,11 +157,7 @@ def _table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
     if isinstance(given, _tidegate.InputRows):
         # The input was read to look for expressions in other arguments.
         return _tidegate._with_computed(given, name, "on", [], [], None)[0]  # noqa: SLF001 - internal to the package
-    is_read = isinstance(given, OpenTable) or _tidegate.is_arrow(given)
-    one = given if is_read else opened(name, given)
-    if isinstance(one, OpenTable):
-        return pa.table(elsewhere(lambda: one.read(one.schema.names)))
-    return pa.table(one)
+    return read_table(name, given)
 
 
 def _with_times(  # noqa: PLR0913, PLR0917 - a column and its place in messages

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
-from tidegate.calls import computed, functions, merges
+from tidegate.calls import computed, features, functions, merges
 from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
 from tidegate.calls.joins import planned
@@ -204,6 +204,28 @@ def _of_merge(function: Callable[..., Any]) -> Planner:
     return explain
 
 
+def _of_features(function: Callable[..., Any], join: Callable[..., Any]) -> Planner:
+    def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+        # Imported late, because these import pyarrow.
+        from tidegate.calls import feature_joins  # noqa: PLC0415
+        from tidegate.calls.inputs import schema_of  # noqa: PLC0415
+
+        given = bound(function, inputs, arguments)
+        if given["unit"] is not None:
+            given = feature_joins.with_times(given)
+        labels, views = schema_of("labels", given.pop("labels")), given.pop("views")
+        call = feature_joins.Call(given.pop("on"), given.pop("by"), given.pop("names"))
+        lines = []
+        for step in feature_joins.planned(labels, views, call):
+            lines.append(f"{step.view}:")
+            planner = _of_join(join, _tidegate.interval_join_query)
+            with feature_joins.Named(step.view):
+                lines.append(planner(labels, step.table, **step.arguments, **given))
+        return "\n".join(lines)
+
+    return explain
+
+
 JOINS: dict[Callable[..., Any], Callable[..., _tidegate.JoinQuery]] = {
     functions.asof_join: _tidegate.asof_join_query,
     functions.asof_join_batches: _tidegate.asof_join_query,
@@ -222,6 +244,10 @@ PLANNERS: dict[object, Planner] = {
     functions.aggregate: _of_aggregation(functions.aggregate),
     functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
     **{function: _of_join(function, making) for function, making in JOINS.items()},
+    features.features: _of_features(features.features, functions.interval_join),
+    features.features_batches: _of_features(
+        features.features_batches, functions.interval_join_batches
+    ),
     functions.rolling: _of_aggregation(functions.rolling),
     functions.rolling_batches: _of_aggregation(functions.rolling_batches),
     functions.merge: _of_merge(functions.merge),

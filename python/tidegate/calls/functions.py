@@ -43,6 +43,7 @@ from tidegate.types import (
     Length,
     Names,
     OperatorStats,
+    PairOrder,
     Reports,
     Sides,
     SideValues,
@@ -71,7 +72,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     on: Sides,
     by: SideValues | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: Expr | str | None = None,
     how: AsofHow = "left",
@@ -112,6 +116,25 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
 
+        The bid at each trade, and 20 time units later:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", at=[0, 20], columns=["ts", "bid_0", "bid_20"]
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid_0': [8, None, 7], 'bid_20': [7, None, 7]}
+
+        The last two quotes up to each trade, as lists:
+
+        >>> tg.asof_join(trades, quotes, on="ts", by="sym", n=2, columns=["ts", "bid"]).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [[9, 8], None, [8, 7]]}
+
+        The bid, interpolated between the quotes before and after each trade:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", strategy="interpolate", columns=["ts", "bid"]
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [8.0, 7.473684210526316, 6.5]}
+
     Args:
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
@@ -132,10 +155,24 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
-            row.
+            row. `interpolate`: the row before and the row after. Numeric columns, except those in
+            `on` and `by`, are then interpolated between the two rows as float64, and all other
+            columns have the values of the row before. If a row has the time `l.on`, its values are
+            returned. Otherwise, a left row without a row on both sides is unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
-            unit. None sets no bound.
+            unit. None sets no bound. With `at`, the difference is measured from the time at the
+            offset, and a list gives each offset its own tolerance.
+        at: Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if
+            times are integers. At each offset, the match is the one that an as-of join would find
+            if the offset were added to `l.on`. The result has one set of right columns per offset.
+            Their names end with an underscore and the offset, as in `price_10s`. With None, the
+            match is looked up at `l.on` itself.
+        long: Whether the result has one row per left row and offset instead of one set of right
+            columns per offset. The column `at` contains the offset. `long` requires `at`.
+        n: The maximum number of matches per left row, which are the `n` nearest candidates in the
+            direction that `strategy` selects. Each right column becomes a list, whose values are in
+            time order. With None, there is one match, and columns are not lists.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
@@ -171,7 +208,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
         name on both sides appears only once. Each left row produces at most one result row. Result
-        rows follow the order of the left rows, regardless of the number of threads.
+        rows follow the order of the left rows, regardless of the number of threads. With `at`, the
+        right columns are repeated for each offset, and an inner join keeps the left rows that have
+        a match at any offset. With `long`, each left row produces up to one result row per offset,
+        in the order of `at`, and the column `at` follows the left columns.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -196,8 +236,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         away than the matching row.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
-        per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
-        or up to 80 with `where`.
+        per right row. With `at`, each further offset needs 8 bytes per left row. For rows that are
+        not in time order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.table(_tidegate.asof_join_query, locals())
 
@@ -210,7 +250,10 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     on: Sides,
     by: SideValues | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: Expr | str | None = None,
     how: AsofHow = "left",
@@ -260,10 +303,24 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
-            row.
+            row. `interpolate`: the row before and the row after. Numeric columns, except those in
+            `on` and `by`, are then interpolated between the two rows as float64, and all other
+            columns have the values of the row before. If a row has the time `l.on`, its values are
+            returned. Otherwise, a left row without a row on both sides is unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
-            unit. None sets no bound.
+            unit. None sets no bound. With `at`, the difference is measured from the time at the
+            offset, and a list gives each offset its own tolerance.
+        at: Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if
+            times are integers. At each offset, the match is the one that an as-of join would find
+            if the offset were added to `l.on`. The result has one set of right columns per offset.
+            Their names end with an underscore and the offset, as in `price_10s`. With None, the
+            match is looked up at `l.on` itself.
+        long: Whether the result has one row per left row and offset instead of one set of right
+            columns per offset. The column `at` contains the offset. `long` requires `at`.
+        n: The maximum number of matches per left row, which are the `n` nearest candidates in the
+            direction that `strategy` selects. Each right column becomes a list, whose values are in
+            time order. With None, there is one match, and columns are not lists.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
@@ -671,6 +728,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     unit: Epoch | None = None,
@@ -713,6 +772,14 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         0  10   A       2  8.5
         1  20   B       0  NaN
         2  30   A       1  7.0
+
+        The quote that is nearest to each trade:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-20, upper=20,
+        ...     limit=1, order="nearest", columns=["ts", "ts_right", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 30], 'ts_right': [10, 29], 'bid': [8, 7]}
 
         Orders that are valid for some time, with the trades during that time:
 
@@ -771,6 +838,15 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
+        limit: The maximum number of pairs per left row. `order` selects these pairs, and other
+            pairs are not in the result. A left row's pairs are in the order of the right rows, as
+            without a limit. With `how="right"` or `how="full"`, right rows that no left row keeps
+            count as unmatched. None sets no limit.
+        order: The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`:
+            those with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`.
+            In a tie between an earlier and a later right row, the earlier one is kept. Right rows
+            with equal times are in row order, and the last of them is the nearest unless they are
+            after the left row. None means `first`.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -845,6 +921,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     unit: Epoch | None = None,
@@ -927,6 +1005,15 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
+        limit: The maximum number of pairs per left row. `order` selects these pairs, and other
+            pairs are not in the result. A left row's pairs are in the order of the right rows, as
+            without a limit. With `how="right"` or `how="full"`, right rows that no left row keeps
+            count as unmatched. None sets no limit.
+        order: The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`:
+            those with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`.
+            In a tie between an earlier and a later right row, the earlier one is kept. Right rows
+            with equal times are in row order, and the last of them is the nearest unless they are
+            after the left row. None means `first`.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the

@@ -110,12 +110,22 @@ def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
     return InputRows(one, name).schema
 
 
-def read_table(name: str, one: OpenTable, columns: list[str]) -> pa.Table:
-    """Read some columns of an open table into a pyarrow table."""
-    schema = pa.schema([one.schema.field(column) for column in columns], one.schema.metadata)
+def read_table(
+    name: str,
+    given: Any,  # noqa: ANN401 - any input
+    columns: list[str] | None = None,
+) -> pa.Table:
+    """Read an input, or some of its columns, into a pyarrow table."""
+    if is_arrow(given):
+        table = pa.table(given)
+        table = pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+        return table if columns is None else table.select(columns)
+    one = given if isinstance(given, OpenTable) else opened(name, given)
+    used = one.schema.names if columns is None else columns
+    schema = pa.schema([one.schema.field(column) for column in used], one.schema.metadata)
 
     def read() -> pa.Table:
-        rows = one.read(columns)
+        rows = one.read(used)
         batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
         return pa.Table.from_batches(checked(iter(batches), name), schema)
 

@@ -105,6 +105,9 @@ class Chain:
                 "poll a single operator directly"
             )
             raise TidegateError(message)
+        self._connect(last, feeds)
+
+    def _connect(self, last: Operator[Any], feeds: Mapping[Source, Fed]) -> None:
         given = [_given(source, fed) for source, fed in feeds.items()]
         self._operators = _in_order(last, given)
         self._links = [

@@ -68,9 +68,15 @@ class DistantMatches:
         if plan.looks_back and lower is not None and upper is not None:
             # If the prevailing row does not satisfy `where`, no earlier row takes its place.
             bounds = int(lower), int(upper)
-            return DistantMatches(keys, (False,), *bounds, None, "prevailing=False")
+            instead = "a tolerance" if query.function == "asof_join" else "prevailing=False"
+            return DistantMatches(keys, (False,), *bounds, None, instead)
         if query.function != "asof_join" or None not in ends:
             return None
+        several = [name for name in ("n", "at") if query.arguments[name] is not None]
+        if several:
+            message = f"tasks: in this asof_join, {several[0]} looks up more than the nearest row "
+            message += "outside a slice; give a tolerance, or call the function itself"
+            raise tidegate.TidegateError(message)
         of_left, of_right = plan.condition_columns
         if of_left and of_right:
             message = "tasks: in this asof_join, where reads columns of both sides, so any "

@@ -130,6 +130,11 @@ def _times(
         message += "values; write the ends of each row to columns, and join them by overlap_join "
         message += "with on=(('start', 'end'), ('ts', 'ts')), which also has open_ends"
         raise tidegate.TidegateError(message)
+    if query.arguments.get("limit") is not None and query.keeps_right:
+        message = f"tasks: how={query.how!r} returns right rows that no left row keeps, but a task "
+        message += "reads only some of the pairs that limit compares; give how='inner' or "
+        message += "how='left', or call the function itself"
+        raise tidegate.TidegateError(message)
     if lower is None or upper is None:
         message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
         message += f"time; give {_advice(query.function)}, or call the function itself"

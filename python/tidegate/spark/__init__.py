@@ -122,11 +122,14 @@ from pyspark.sql.types import StructType
 import tidegate
 from tidegate.calls.arguments import told
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
+from tidegate.spark.driver.features import features_described
 from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
+from tidegate.spark.feature_tables import features
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
 from tidegate.spark.plan.aggregate import Parallelism
-from tidegate.spark.plan.files import Input, Right
+from tidegate.spark.plan.features import FeaturesPlan
+from tidegate.spark.plan.files import Input
 from tidegate.spark.plan.rolling import RollingPlan
 from tidegate.spark.plan.session import wanted
 from tidegate.spark.query.query import Function
@@ -150,11 +153,14 @@ __all__ = [
     "band_join",
     "configure",
     "explain",
+    "features",
     "interval_join",
     "overlap_join",
     "rolling",
     "window_join",
 ]
+
+_JOINS = (interval_join, window_join, band_join, asof_join, overlap_join)
 
 # Arguments that do not affect the plan.
 _AFTERWARDS = ("then", "then_schema", "sink")
@@ -392,7 +398,7 @@ def configure(session: SparkSession) -> dict[str, str]:
 
 def explain(
     function: Callable[..., DataFrame],
-    *inputs: Right | Sequence[Input],
+    *inputs: Any,  # noqa: ANN401 - those of the function
     **arguments: Any,  # noqa: ANN401
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.
@@ -403,9 +409,9 @@ def explain(
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
             `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join`,
-            `tidegate.spark.aggregate` or `tidegate.spark.rolling`.
+            `tidegate.spark.aggregate`, `tidegate.spark.features` or `tidegate.spark.rolling`.
         *inputs: The inputs of the function: both sides of a join, the `streams` of an aggregation,
-            or the `table` of rolling windows.
+            the `table` of rolling windows, or the `labels` and `views` of features.
         **arguments: The other arguments of the function.
 
     Returns:
@@ -424,16 +430,19 @@ def explain(
           divided    right is sent in full to every task, 1,000 rows
           placed     left rows stay in their partitions
     """
-    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate, rolling)
+    known = (*_JOINS, aggregate, features, rolling)
     if function not in known:
         message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
-        message += "tidegate.spark.overlap_join, tidegate.spark.aggregate or "
+        message += "tidegate.spark.overlap_join, tidegate.spark.aggregate, "
+        message += "tidegate.spark.features or "
         message += f"tidegate.spark.rolling, got {function!r}"
         raise TypeError(message)
     # `bind` rejects unknown arguments and reports the names of missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
+    if function is features:
+        return features_described(FeaturesPlan.of(*call.args, **call.kwargs))
     if function is rolling:
         return rolling_described(RollingPlan.of(*call.args, **call.kwargs))
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}

@@ -29,6 +29,7 @@ from tidegate.types import (
     KeyNames,
     Length,
     Names,
+    PairOrder,
     Strategy,
     Window,
     Within,
@@ -50,6 +51,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     closed: Closed = "both",
     open_ends: bool = False,
     prevailing: bool = False,
+    limit: int | None = None,
+    order: PairOrder | None = None,
     max_width: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -155,6 +158,15 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             bound. The last row before an interval may be arbitrarily old, so a time slice would
             need copies of all earlier right rows. Streams are therefore divided only by key, and
             the last right row for each key is kept indefinitely.
+        limit: The maximum number of pairs per left row. `order` selects these pairs, and other
+            pairs are not in the result. A left row's pairs are in the order of the right rows, as
+            without a limit. With `how="right"` or `how="full"`, right rows that no left row keeps
+            count as unmatched. None sets no limit.
+        order: The pairs that `limit` keeps. `first`: those with the earliest right rows. `last`:
+            those with the latest right rows. `nearest`: those with the smallest `abs(l.on - r.on)`.
+            In a tie between an earlier and a later right row, the earlier one is kept. Right rows
+            with equal times are in row order, and the last of them is the nearest unless they are
+            after the left row. None means `first`.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required for computed ends,
             because it determines how long rows are kept. A row whose interval end is farther away
@@ -248,6 +260,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "closed": closed,
         "open_ends": open_ends,
         "prevailing": prevailing,
+        "limit": limit,
+        "order": order,
         "suffix": suffix,
     }
     of_spark = {
@@ -647,7 +661,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     on: Names,
     by: KeyNames | None = None,
     strategy: Strategy = "backward",
-    tolerance: Bound = None,
+    tolerance: Bound | Sequence[Bound] = None,
+    at: Sequence[Length] | None = None,
+    long: bool = False,
+    n: int | None = None,
     allow_exact_matches: bool = True,
     where: tidegate.Expr | str | None = None,
     how: AsofHow = "left",
@@ -689,7 +706,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     condition. Each time slice then needs copies of all right rows within `tolerance`. Without
     `tolerance`, each slice needs copies of all earlier right rows, all later ones, or both,
     depending on `strategy`. `auto` counts these copies, and divides rows only by key if the copies
-    cost more than they save.
+    cost more than they save. The same applies to `at`, `n` and `interpolate`, which look up more
+    than one right row. Streams on both sides support none of these three.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -728,9 +746,23 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
-            row.
+            row. `interpolate`: the row before and the row after. Numeric columns, except those in
+            `on` and `by`, are then interpolated between the two rows as float64, and all other
+            columns have the values of the row before. If a row has the time `l.on`, its values are
+            returned. Otherwise, a left row without a row on both sides is unmatched.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
-            integers. None sets no bound.
+            integers. None sets no bound. With `at`, the difference is measured from the time at the
+            offset, and a list gives each offset its own tolerance.
+        at: Offsets from the time of each left row, such as `["0s", "10s", "-1m"]`, or integers if
+            times are integers. At each offset, the match is the one that an as-of join would find
+            if the offset were added to `l.on`. The result has one set of right columns per offset.
+            Their names end with an underscore and the offset, as in `price_10s`. With None, the
+            match is looked up at `l.on` itself.
+        long: Whether the result has one row per left row and offset instead of one set of right
+            columns per offset. The column `at` contains the offset. `long` requires `at`.
+        n: The maximum number of matches per left row, which are the `n` nearest candidates in the
+            direction that `strategy` selects. Each right column becomes a list, whose values are in
+            time order. With None, there is one match, and columns are not lists.
         allow_exact_matches: Whether a right row with the same time may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
@@ -817,6 +849,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "by": by,
         "strategy": strategy,
         "tolerance": tolerance,
+        "at": at,
+        "long": long,
+        "n": n,
         "allow_exact_matches": allow_exact_matches,
         "where": where,
         "how": how,

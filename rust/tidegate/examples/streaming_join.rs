@@ -24,6 +24,7 @@ fn operator() -> Result<Operator> {
         upper: Some(Bound::Steps(0).into()),
         closed: Closed::Both,
         open_ends: false,
+        limit: None,
         options: JoinOptions {
             by: vec![("sym".to_owned(), "sym".to_owned())],
             predicate: None,

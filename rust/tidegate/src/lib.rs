@@ -30,6 +30,7 @@
 //!     upper: Some(Bound::Steps(0).into()),
 //!     closed: Closed::Both,
 //!     open_ends: false,
+//!     limit: None,
 //!     options: JoinOptions {
 //!         by: Vec::new(),
 //!         predicate: None,
@@ -79,7 +80,8 @@ pub use digest::Digest;
 pub use error::{Error, Result, shown};
 pub use query::asof::AsofJoin;
 pub use query::band::{BandAlgorithm, BandJoin, Sliding};
-pub use query::interval::IntervalJoin;
+pub use query::interval::{IntervalJoin, PairLimit};
+pub use query::lookups::{Lookups, Offset};
 pub use query::options::JoinOptions;
 pub use query::overlap::OverlapJoin;
 pub use query::partners::{PartnerAggregation, PartnerJoin};
@@ -89,7 +91,7 @@ pub use query::result_windows::ResultWindows;
 pub use query::rolling::{RollingSize, RollingWindows};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
-pub use tidegate_operators::asof::Strategy;
+pub use tidegate_operators::asof::{Preference, Strategy};
 pub use tidegate_operators::driver::{
     Driver, MAX_THREADS, WorkOf, default_threads, is_in_pool, with_threads,
 };

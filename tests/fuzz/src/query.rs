@@ -175,7 +175,15 @@ impl Query {
                     Parallelism::ScaleOij,
                 ];
                 JoinRequest::Interval(
-                    IntervalJoin { on, lower, upper, closed: *closed, open_ends: false, options },
+                    IntervalJoin {
+                        on,
+                        lower,
+                        upper,
+                        closed: *closed,
+                        open_ends: false,
+                        limit: None,
+                        options,
+                    },
                     draw.pick(&all),
                 )
             }

@@ -409,6 +409,16 @@ def bound(text: str) -> str | int | None:
     return None if text.lower() in {"none", "unbounded"} else duration(text)
 
 
+def tolerance(text: str) -> str | int | list[str | int | None] | None:
+    """Parse a duration, or a list of durations with one per offset."""
+    return [bound(part.strip()) for part in text.split(",")] if "," in text else bound(text)
+
+
+def offsets(text: str) -> list[str | int]:
+    """Parse offsets: durations that are separated by commas."""
+    return [duration(part.strip()) for part in text.split(",")]
+
+
 def duration(text: str) -> str | int:
     """Parse a duration: an integer in the unit of the column, or a string such as "5s"."""
     try:

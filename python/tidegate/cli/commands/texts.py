@@ -144,9 +144,9 @@ ASOF_HELP = f"""Write each row of LEFT together with the row of RIGHT that is ne
 A row of RIGHT is a candidate if its keys are equal, its time is on the side that --strategy selects
 and at most --tolerance away, and WHERE, if given, is true. backward selects the last candidate with
 right.ts <= left.ts, and forward the first with right.ts >= left.ts. nearest selects the nearer of
-the two; if both are equally near, it selects the earlier one. Rows are in the order of LEFT's rows.
-The result is written piece by piece, so it may be larger than memory. The output file appears under
-its name once it is complete.
+the two; if both are equally near, it selects the earlier one. interpolate computes numbers between
+the rows before and after. Rows are in the order of LEFT's rows. The result is written piece by
+piece, so it may be larger than memory. The output file appears under its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -175,6 +175,11 @@ Examples:
   # the last quote with a bid below the price of the trade
   tidegate asof trades.parquet quotes.parquet --on ts --by symbol \\
       --where "right.bid < left.price" -o cheap.parquet
+
+\b
+  # the quotes at, one second after and a minute after each trade
+  tidegate asof trades.parquet quotes.parquet --on ts --by symbol \\
+      --at 0s,1s,1m -o markouts.parquet
 
 \b
   # the weather nearest to each departure, with different column names

@@ -1,6 +1,6 @@
 """The work that the driver performs when a join or an aggregation is called.
 
-- `join.py`, `aggregate.py`, `rolling.py`: return the result as a DataFrame.
+- `join.py`, `aggregate.py`, `rolling.py`, `features.py`: return the result as a DataFrame.
 - `calls.py`: runs a call, whose inputs are DataFrames or files.
 - `tasks.py`: runs tasks that read files.
 - `scan.py`: finds the files of a DataFrame that only scans Parquet files.

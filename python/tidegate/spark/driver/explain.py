@@ -224,7 +224,12 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
     """Describe which right rows are copied to more than one slice."""
     lines = []
     if layout.is_cut:
-        copies = "all right rows within reach of its left rows, because where uses both sides"
+        why = (
+            "several right rows are looked up"
+            if plan.query.has_lookups
+            else "where uses both sides"
+        )
+        copies = f"all right rows within reach of its left rows, because {why}"
         if plan.reach.nearest:
             copies = "the nearest right rows of each key, from each task that sends rows"
         lines.append(f"  copies     from outside each slice: {copies}")

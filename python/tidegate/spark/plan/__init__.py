@@ -3,6 +3,7 @@
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
 - `rolling.py`: the plan of rolling windows.
+- `features.py`: the plan of features.
 - `files.py`: the plan of a call on files.
 - `indexed.py`: the plan of a join of a DataFrame with an index.
 - `epochs.py`: converts numeric epoch times to timestamps.

@@ -28,6 +28,7 @@ def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]
         return "only interval and window joins can use time bins"
     asked = {
         "only native calls can aggregate partners": bool(query.aggs),
+        "only native calls can limit the pairs of a row": query.has_limit,
         "a full join keeps rows from both sides, but bins copy only one side": query.how == "full",
         "Spark may interpret the condition in `where` differently": (
             query.arguments.get("where") is not None

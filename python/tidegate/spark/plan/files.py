@@ -144,6 +144,10 @@ def of_paths(
 
 def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:
     """Plan a join of DataFrames' files. Right rows with equal times are ordered by value."""
+    if plan.query.arguments.get("at") is not None:
+        message = "the files of a DataFrame may have columns that change the names of the columns "
+        message += "at each offset; give the paths of the files, or leave out 'files' and sink"
+        raise tidegate.TidegateError(message)
     left, right = sources
     session, of_right = plan.left.sparkSession, plan.columns.right.names
     query = plan.query.native.replace(columns=None, threads=cpus(session))

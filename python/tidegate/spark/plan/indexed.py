@@ -92,7 +92,7 @@ class IndexPlan:
         name_of = {origin: name for name, origin in origins_of(pruned).items()}
         names = [*native.schema.names]
         origins = origins_of(native)
-        if not query.aggs:
+        if not query.aggs and not query.has_lookups:
             names = [name_of[origin] for origin in origins.values()]
         result, schema = _result(left, index, query, native)
         return cls(

@@ -82,13 +82,14 @@ class Columns:
         asked = origins_of(plan)
         check_asked(plan.schema)
         right_columns = plan.right_columns
-        if query.is_asof and query.native.how not in ("semi", "anti"):
+        if query.has_limit or (query.is_asof and query.native.how not in ("semi", "anti")):
             # Right rows with equal times are ordered by all columns, including those not in the
             # result.
             right_columns = tables[1].column_names
         sent = tables[0].select(plan.left_columns), tables[1].select(right_columns)
         native = tuple(asked)
-        if not query.aggs:
+        # The columns that determine the names of several lookups are always sent.
+        if not query.aggs and not query.has_lookups:
             # In the native call, a right column needs no suffix if the left column with the same
             # name is not sent.
             pruned = query.plan(*sent)
@@ -137,6 +138,15 @@ def _check_kind(
     check_width(max_width, streams=streams)
 
 
+def _check_limit(query: SparkQuery) -> None:
+    """Reject a limit if the result contains unmatched right rows."""
+    if query.has_limit and query.native.keeps_right:
+        message = f"how={query.native.how!r} returns right rows that no left row keeps, but a task "
+        message += "reads only some of the pairs that limit compares; give how='inner' or "
+        message += "how='left'"
+        raise tidegate.TidegateError(message)
+
+
 def _check_stream_and_table(plan: Plan, stream: int) -> None:
     """Reject options that a join of a stream and a table does not support."""
     names = NAMES[stream], NAMES[1 - stream]
@@ -144,7 +154,9 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
         asked = f"how={plan.query.how!r}"
         remedy = "give how='inner' or how={0!r}"
         if plan.query.comes_once:
-            asked = "an as-of join" if plan.query.is_asof else "aggs"
+            asked = "limit" if plan.query.has_limit else "aggs"
+            if plan.query.is_asof:
+                asked = "an as-of join"
             remedy = "make the stream the left side"
         message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
         message += "later rows can always match a row in the table; "
@@ -180,6 +192,9 @@ def _check_streams(plan: Plan) -> None:
         message += "without them, no row could be removed; give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
     _check_ends(plan)
+    if plan.query.has_lookups or plan.query.has_limit:
+        # Raises the error of the operator, which names the alternative.
+        plan.query.native.operator(plan.columns.left, plan.columns.right)
     times = plan.time[0]
     if plan.query.aggs and plan.time[1].upper is None:
         message = "upper: without an upper bound, later right rows can always match, "
@@ -249,17 +264,20 @@ def widened(
     origins: dict[str, Origin],
     empty: tuple[pa.Table, pa.Table],
 ) -> StructType:
-    """Return the schema of the result, using the wider type for keys that differ in width."""
+    """Return the schema of the result, using the native type of each column.
+
+    The native type differs from that of the input for keys that differ in width, and for several
+    lookups per row.
+    """
     fields = []
     for field in result:
-        origin = origins[field.name]
+        origin, found = origins[field.name], native.field(field.name)
         source = empty[0] if origin.side == "left" else empty[1]
-        kind = native.field(field.name).type
-        if kind == source.schema.field(origin.name).type:
-            fields.append(field)
-            continue
-        wider = from_arrow_type(passed(kind), prefer_timestamp_ntz=True)
-        fields.append(StructField(field.name, wider, field.nullable, field.metadata))
+        nullable = field.nullable or (found.nullable and origin.side == "right")
+        kind = field.dataType
+        if found.type != source.schema.field(origin.name).type:
+            kind = from_arrow_type(passed(found.type), prefer_timestamp_ntz=True)
+        fields.append(StructField(field.name, kind, nullable, field.metadata))
     return StructType(fields)
 
 
@@ -300,6 +318,7 @@ class Plan:
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
+        _check_limit(query)
         query = query.settled(native, tables)
         of_times = ("bins",) if query.function == "interval_join" else ()
         known = ("auto", *of_times, "broadcast", "files", "key", query.divided, "hybrid")
@@ -506,13 +525,15 @@ class Plan:
                 [self.columns.of(side).field(name).type for side, names in every for name in names],
                 *ends,
             )
-        if self.query.has_prevailing:
+        if self.query.has_prevailing or self.native.looks_back:
             # The last row before an interval can be arbitrarily far before it.
             ends = None, ends[1]
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
         # The slices of a stream in one bucket are far apart, so a bucket does not know the nearest
         # row.
         nearest = self.query.is_asof and not self.streams and not all(self._where_reads)
+        # A slice needs more than one row of each key from outside.
+        nearest = nearest and not self.query.has_lookups
         return axis, replace(reach, nearest=nearest, partial=self.parts is not None)
 
     @cached_property
@@ -579,7 +600,8 @@ class Plan:
     def _shows_order(self) -> bool:
         schema = self.columns.right
         ordered = any(_is_ordered(one, schema) for one in self.query.aggs.values())
-        return ordered or self.query.has_prevailing or self.query.is_asof
+        always = self.query.has_prevailing or self.query.is_asof or self.query.has_limit
+        return ordered or always
 
     @property
     def axis(self) -> Axis:

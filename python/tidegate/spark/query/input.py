@@ -193,7 +193,7 @@ class Input:
             return "0L"
         theirs = (other.fields[key] for key in other.by)
         keys = (
-            _comparable(f"u{key}", self.fields[key].dataType, field.dataType)
+            comparable(f"u{key}", self.fields[key].dataType, field.dataType)
             for key, field in zip(self.by, theirs, strict=True)
         )
         return f"xxhash64({', '.join(keys)})"
@@ -232,7 +232,7 @@ def _is_hashable(kind: DataType) -> bool:
     return kind.typeName() not in _UNHASHABLE
 
 
-def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
+def comparable(column: str, mine: DataType, theirs: DataType) -> str:
     """Return the key in a type whose hash does not depend on the width or scale of either key."""
     if isinstance(mine, IntegralType) and mine != theirs:
         return f"cast({column} as bigint)"

@@ -57,13 +57,28 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Return whether a left row is returned at most once, and so joined by a single task."""
-        return bool(self.aggs) or self.is_asof
+        """Return whether a single task must join a left row with all of its partners.
+
+        The left row is then returned at most once, or its pairs are limited.
+        """
+        return bool(self.aggs) or self.is_asof or self.has_limit
 
     @property
     def is_asof(self) -> bool:
         """Return whether a left row's only partner is the row nearest in time."""
         return self.function == "asof_join"
+
+    @property
+    def has_lookups(self) -> bool:
+        """Return whether an as-of join looks up more than one right row per left row."""
+        given = self.arguments
+        more = given.get("at") is not None or given.get("n") is not None
+        return self.is_asof and (more or given["strategy"] == "interpolate")
+
+    @property
+    def has_limit(self) -> bool:
+        """Return whether only some pairs of each left row are in the result."""
+        return self.arguments.get("limit") is not None
 
     @property
     def is_overlap(self) -> bool:
@@ -118,7 +133,7 @@ class SparkQuery:
         time = None if plan.time is None else plan.time[0]
         if self.is_asof:
             return SparkQuery(self.native.replace(by=by, on=time))
-        if self.aggs:
+        if self.aggs or self.has_limit:
             how = self.native.how
         if self.is_overlap:
             return SparkQuery(self.native.replace(by=by, how=how, on=plan.intervals))

@@ -9,6 +9,7 @@
 - `overlap.py`: packs rows that have a start and an end, and joins the rows in one partition.
 - `aggregate.py`: runs the native aggregation of a partition.
 - `slices.py`: runs tasks that read files.
+- `features.py`: computes the features of the labels in a partition.
 - `indexed.py`: joins the rows of a partition with an index.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

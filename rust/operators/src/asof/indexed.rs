@@ -7,6 +7,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join_in;
 use crate::matches::{MAX_ROWS, Matches, Run};
 use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart};
+use crate::rows::Interval;
 
 /// The number of left rows whose partners are searched for together, in each direction.
 const BLOCK: usize = 16;
@@ -83,6 +84,25 @@ pub fn candidates_in(
         Ok(runs.map(|runs| Rounds::new(runs, toward)))
     };
     asof.sides().iter().map(rounds).collect()
+}
+
+/// Finds the matches of every left row, like [`interval_join_in`]. The matches of each left row are
+/// in time order. Returns `None` in the same cases as [`candidates_in`].
+///
+/// # Panics
+///
+/// Panics under the same conditions as [`interval_join_in`].
+pub fn interval_candidates_in(
+    left: &[i64],
+    right: &IndexedRows<'_>,
+    interval: &Interval,
+    factor: i64,
+    driver: &Driver,
+) -> Result<Option<Matches>, Stopped> {
+    match right.whole() {
+        Some(_) => interval_join_in(left, right, interval, factor, driver),
+        None => Ok(None),
+    }
 }
 
 /// Searches for the partner of each left row.

@@ -28,11 +28,13 @@
 //! | `grouped.rs` | partners if a side is not in time order |
 //! | `indexed.rs` | partners among the rows of an index |
 //! | `rounds.rs` | partners that satisfy a predicate |
+//! | `several.rs` | the nearest few partners of each left row |
 
 mod grouped;
 mod indexed;
 mod ordered;
 mod rounds;
+mod several;
 mod strategy;
 
 use tidegate_structures::memory::pages::Pages;
@@ -42,8 +44,9 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join;
 use crate::matches::{MAX_ROWS, Matches, Run};
 use crate::order::{Groups, JoinColumns, are_sorted};
-pub use indexed::{asof_join_in, candidates_in};
+pub use indexed::{asof_join_in, candidates_in, interval_candidates_in};
 pub use rounds::Rounds;
+pub use several::{Nearness, Preference, nearest_few, nearest_few_chosen, rounds_of};
 pub(crate) use strategy::Toward;
 pub use strategy::{AsOf, Strategy};
 
@@ -83,26 +86,66 @@ pub fn asof_join(
     asof: &AsOf,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
-    assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert_eq!(
-        left.keys.is_some(),
-        right.keys.is_some(),
-        "either both sides have keys or neither has"
-    );
-    for side in [left, right] {
-        assert!(side.keys.is_none_or(|keys| keys.len() == side.ts.len()), "a key a time");
+    PartnerSearch::new(right, key_count, driver)?.partners(left, asof, driver)
+}
+
+/// The right rows of several as-of joins, which differ only in their left times and matching rules.
+/// The right rows are grouped at most once.
+#[derive(Debug)]
+pub struct PartnerSearch<'a> {
+    right: JoinColumns<'a>,
+    key_count: usize,
+    is_sorted: bool,
+    groups: Option<Groups<'a>>,
+}
+
+impl<'a> PartnerSearch<'a> {
+    /// Prepares right rows, whose keys must be below `key_count`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are [`MAX_ROWS`] rows or more.
+    pub fn new(right: JoinColumns<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+        assert!(right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
+        assert!(right.keys.is_none_or(|keys| keys.len() == right.ts.len()), "a key a time");
+        let is_sorted = are_sorted(&[right.ts], driver)?;
+        Ok(PartnerSearch { right, key_count, is_sorted, groups: None })
     }
-    let runs = if are_sorted(&[left.ts, right.ts], driver)? {
-        let mut of_sides = Vec::new();
-        for &toward in asof.sides() {
-            of_sides.push(ordered::partners(left, right, key_count, toward, asof, driver)?);
-        }
-        nearest(of_sides, left.ts, right.ts, driver)?
-    } else {
-        let right = Groups::new(right, key_count, driver)?;
-        grouped::partners(left, &right, key_count, asof, driver)?
-    };
-    Ok(Matches::of_partners(runs, right.ts.len()))
+
+    /// Finds the partner of every left row, like [`asof_join`].
+    ///
+    /// # Panics
+    ///
+    /// Panics under the same conditions as [`asof_join`].
+    pub fn partners(
+        &mut self,
+        left: JoinColumns<'_>,
+        asof: &AsOf,
+        driver: &Driver,
+    ) -> Result<Matches, Stopped> {
+        let PartnerSearch { right, key_count, .. } = *self;
+        assert!(left.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
+        assert_eq!(
+            left.keys.is_some(),
+            right.keys.is_some(),
+            "either both sides have keys or neither has"
+        );
+        assert!(left.keys.is_none_or(|keys| keys.len() == left.ts.len()), "a key a time");
+        let runs = if self.is_sorted && are_sorted(&[left.ts], driver)? {
+            let mut of_sides = Vec::new();
+            for &toward in asof.sides() {
+                of_sides.push(ordered::partners(left, right, key_count, toward, asof, driver)?);
+            }
+            nearest(of_sides, left.ts, right.ts, driver)?
+        } else {
+            let groups = match self.groups.take() {
+                Some(groups) => groups,
+                None => Groups::new(right, key_count, driver)?,
+            };
+            grouped::partners(left, self.groups.insert(groups), key_count, asof, driver)?
+        };
+        Ok(Matches::of_partners(runs, right.ts.len()))
+    }
 }
 
 /// Returns the candidates of every left row in each direction that is searched. A predicate then

@@ -139,6 +139,53 @@ impl Matches {
         (self.runs, Matches { runs, are_partners: false, ..self })
     }
 
+    /// Removes the runs, which [`with_runs`](Self::with_runs) puts back.
+    pub(crate) fn take_runs(&mut self) -> Pages<Run> {
+        debug_assert!(!self.are_partners, "any run");
+        std::mem::take(&mut self.runs)
+    }
+
+    /// Returns the matches with these runs.
+    pub(crate) fn with_runs(self, runs: Pages<Run>) -> Self {
+        Matches { runs, ..self }
+    }
+
+    /// Returns matches with other runs of positions of the same right rows.
+    pub(crate) fn with_same_rows(&self, runs: Pages<Run>) -> Self {
+        let Matches { first_left, ref rows, ascending, right_rows, .. } = *self;
+        Matches { runs, first_left, rows: rows.clone(), ascending, right_rows, are_partners: false }
+    }
+
+    /// Returns listed matches, marked as being in time order rather than in row order.
+    pub(crate) fn in_time_order(self) -> Self {
+        Matches { ascending: false, ..self }
+    }
+
+    /// Returns the right rows that match a left row, in the order of their positions.
+    pub fn rows_of(&self, left: usize) -> impl ExactSizeIterator<Item = u32> {
+        let run = self.runs[left];
+        (run.start..run.end).map(|place| self.row(place))
+    }
+
+    /// Returns the right row that matches a left row, if there is one. No left row may have more
+    /// than one match.
+    #[inline]
+    pub fn partner(&self, left: usize) -> Option<u32> {
+        debug_assert!(self.are_partners, "at most one match for each left row");
+        self.runs[left].partner()
+    }
+
+    /// Keeps only the pairs of a left and a right row for which `keep` returns `true`. No left row
+    /// may have more than one match.
+    pub fn keep_partners(&mut self, keep: impl Fn(usize, u32) -> bool) {
+        assert!(self.are_partners, "at most one match for each left row");
+        for (left, run) in self.runs.iter_mut().enumerate() {
+            if run.partner().is_some_and(|row| !keep(left, row)) {
+                *run = Run::default();
+            }
+        }
+    }
+
     /// Returns the runs for modification.
     pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
         debug_assert!(!self.are_partners, "any run");

@@ -5,8 +5,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_operators::asof::{AsOf, Strategy as Nearness, asof_join, candidates, chosen};
+use tidegate_operators::asof::{
+    AsOf, Rounds, Strategy as Nearness, asof_join, candidates, chosen, nearest_few,
+    nearest_few_chosen, rounds_of,
+};
 use tidegate_operators::driver::Driver;
+use tidegate_operators::interval::interval_join;
 use tidegate_operators::matches::{Matches, Output};
 use tidegate_operators::rows::{How, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;
@@ -84,8 +88,19 @@ fn filtered(
     driver: &Driver,
 ) -> Matches {
     let mut sides = candidates(left.side(), right.side(), keys, asof, driver).unwrap();
+    test(&mut sides, right, keep, driver);
+    chosen(sides, &left.ts, &right.ts, driver).unwrap()
+}
+
+/// Tests candidates with a predicate, round by round and page by page.
+fn test(
+    sides: &mut [Rounds],
+    right: &Table,
+    keep: &(dyn Fn(u32, u32) -> bool + Sync),
+    driver: &Driver,
+) {
     let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
-    for rounds in &mut sides {
+    for rounds in sides {
         while let Some(round) = rounds.next_round() {
             let mut start = 0;
             while start < round.left_rows() {
@@ -96,7 +111,30 @@ fn filtered(
             }
         }
     }
-    chosen(sides, &left.ts, &right.ts, driver).unwrap()
+}
+
+/// Computes the nearest few partners of each left row, with a predicate if there is one.
+fn few(
+    left: &Table,
+    right: &Table,
+    keys: usize,
+    (asof, limit): (&AsOf, u32),
+    keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
+    driver: &Driver,
+) -> Vec<Vec<u32>> {
+    let (nearness, times) = (asof.nearness(limit), (&left.ts[..], &right.ts[..]));
+    let interval = asof.candidate_interval();
+    let found = interval_join(left.side(), right.side(), keys, &interval, driver).unwrap();
+    let found = match keep {
+        None => nearest_few(found, nearness, times, driver).unwrap(),
+        Some(keep) => {
+            let mut rounds = rounds_of(found, nearness, times, driver).unwrap();
+            test(&mut rounds, right, keep, driver);
+            nearest_few_chosen(rounds, limit, times, driver).unwrap()
+        }
+    };
+    let found = found.expect("there are few partners");
+    (0..left.ts.len()).map(|row| found.rows_of(row).collect()).collect()
 }
 
 fn inputs() -> impl Strategy<Value = (Table, Table, AsOf)> {
@@ -141,6 +179,52 @@ proptest! {
             let expected = oracle(&left, &right, &asof, how, &keep);
             prop_assert_eq!(list(found, how, 7, &driver), expected, "{:?}", how);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn oracle_the_nearest_few(
+        (left, right, asof) in inputs(),
+        (threads, limit, salt) in (1_usize..9, 1_u32..30, 0_u32..60),
+    ) {
+        let keep = move |l: u32, r: u32| (l * 7 + r * 3) % 40 < salt;
+        let driver = Driver::new(threads, Stop::default());
+        let found = few(&left, &right, 4, (&asof, limit), Some(&keep), &driver);
+        let every = few(&left, &right, 4, (&asof, limit), None, &driver);
+        for (keep, found) in [(&keep as &dyn Fn(u32, u32) -> bool, found), (&|_, _| true, every)] {
+            for (l, found) in found.into_iter().enumerate() {
+                let mut rows: Vec<_> = (0..right.ts.len())
+                    .filter(|&r| left.key(l) == right.key(r) && left.key(l) != NO_KEY)
+                    .filter(|&r| keep(l as u32, r as u32))
+                    .filter_map(|r| Some((nearness(&asof, left.ts[l], right.ts[r], r as u32)?, r)))
+                    .collect();
+                rows.sort_unstable();
+                rows.truncate(limit as usize);
+                let mut rows: Vec<_> = rows.into_iter().map(|(_, r)| (right.ts[r], r as u32)).collect();
+                rows.sort_unstable();
+                let expected: Vec<u32> = rows.into_iter().map(|(_, r)| r).collect();
+                prop_assert_eq!(found, expected, "left row {}", l);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_nearest_few_do_not_depend_on_threads() {
+    let (left, right) = (large(80_000, 50, true, false, 1), large(20_000, 50, true, false, 2));
+    let keep = |l: u32, r: u32| (l ^ r) % 3 > 0;
+    for (strategy, exact) in
+        [(Nearness::Backward, true), (Nearness::Nearest, true), (Nearness::Nearest, false)]
+    {
+        let asof = AsOf { strategy, exact, tolerance: None };
+        let found = |threads, keep| {
+            few(&left, &right, 50, (&asof, 3), keep, &Driver::new(threads, Stop::default()))
+        };
+        assert!(found(1, None) == found(4, None), "{strategy:?}");
+        assert!(found(1, Some(&keep)) == found(4, Some(&keep)), "{strategy:?}");
     }
 }
 

@@ -227,7 +227,9 @@ impl Input {
                 let schema = batch.schema();
                 (OpenInput::Batch(Some(batch)), schema)
             }
-            Rows::Reader(batches, schema, caller) => (OpenInput::Reader(batches, caller), schema),
+            Rows::Reader(batches, schema, caller) => {
+                (OpenInput::Reader(batches, Some(caller)), schema)
+            }
         };
         let (schema, kept) = plain(schema, &rows);
         Ok(Batches { name, rows, schema, kept, stop: Stop::default(), user_thread: None })
@@ -324,12 +326,14 @@ impl CheckedBatches {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let thread = this_thread(py)?;
         let Some(mut batches) = self.left().take() else {
             return Err(raise(Error::argument(
                 "the stream is already being read, and this code runs inside it; read it from code \
                  outside the stream",
             )));
         };
+        batches.set_caller(Some(thread));
         let next = interrupt::detached(py, || Ok(batches.next_batch(&one_thread())));
         *self.left() = Some(batches);
         next?.map_err(raise)?.map(|batch| export::batch(py, batch)).transpose()
@@ -357,20 +361,29 @@ pub(crate) struct Batches {
     user_thread: Option<UserThread>,
 }
 
-/// The Python identifier of the thread that runs a stream's user code, once that thread has
-/// started.
+/// The Python identifier of the thread that runs a stream's user code, while that thread runs it.
 pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
 
 enum OpenInput {
     Stream(ArrowStream),
     Batch(Option<UnreadBatch>),
-    Reader(SharedStream, u64),
+    /// One of the package's own readers, and the thread that waits for it, if known.
+    Reader(SharedStream, Option<u64>),
 }
 
 impl Batches {
-    /// Makes the reading thread record its identifier in `user_thread`.
+    /// Makes a thread that reads in the background record whose user code it waits for.
     pub(crate) fn tell_thread(&mut self, user_thread: &UserThread) {
         self.user_thread = Some(user_thread.clone());
+        self.set_caller(None);
+    }
+
+    /// Sets the thread that waits for the next batch. The thread that passed the input may have
+    /// other work by now.
+    fn set_caller(&mut self, thread: Option<u64>) {
+        if let OpenInput::Reader(_, caller) = &mut self.rows {
+            *caller = thread;
+        }
     }
 
     /// Returns the schema of the batches.
@@ -399,20 +412,29 @@ impl Batches {
 
     fn next_unchecked(&mut self) -> tidegate::Result<Option<RecordBatch>> {
         check_call()?;
-        if let Some(user_thread) = &self.user_thread {
-            *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
-        }
+        let reading = |thread: Option<u64>| {
+            if let Some(user_thread) = &self.user_thread {
+                *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+            }
+        };
         let batch = match &mut self.rows {
             OpenInput::Stream(stream) => {
+                reading(own_number());
                 stream.next_batch().map_err(|failure| error(&self.name, failure))
             }
             OpenInput::Batch(batch) => {
+                reading(own_number());
                 let read = batch.take().map(UnreadBatch::read).transpose();
                 read.map_err(|failure| error(&self.name, failure))
             }
-            OpenInput::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
-        }?;
-        batch.map(|batch| self.without_index(batch)).transpose()
+            OpenInput::Reader(batches, caller) => next(batches, *caller, || {
+                reading(batches.user_thread());
+                check(&self.stop)
+            }),
+        };
+        // The next batch can be read by another thread, and this one can become its consumer.
+        reading(None);
+        batch?.map(|batch| self.without_index(batch)).transpose()
     }
 
     fn without_index(&self, batch: RecordBatch) -> tidegate::Result<RecordBatch> {

@@ -256,11 +256,11 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
     )))
 }
 
-/// Waits for the next batch without a time limit and without the GIL, for the thread `caller`.
-/// Checks `go_on` in the meantime.
+/// Waits for the next batch without a time limit and without the GIL, for the thread `caller` if it
+/// is known. Checks `go_on` in the meantime.
 pub(crate) fn next(
     batches: &ReaderStream,
-    caller: u64,
+    caller: Option<u64>,
     go_on: impl Fn() -> tidegate::Result<()>,
 ) -> tidegate::Result<Option<RecordBatch>> {
     loop {
@@ -270,7 +270,9 @@ pub(crate) fn next(
             Next::NotYet => {}
         }
         go_on()?;
-        if batches.user_thread().is_some() {
+        if let Some(caller) = caller
+            && batches.user_thread().is_some()
+        {
             // `None` means that Python has shut down, so no thread is waiting any more.
             let checked = attached(|py| {
                 check_wait(py, &**batches, caller)
@@ -366,11 +368,11 @@ fn next_for_c(batches: &ReaderStream, signals: &Signals) -> tidegate::Result<Opt
     signals.look()?;
     let go_on = || signals.look();
     if !batches.needs_gil() {
-        return next(batches, 0, go_on);
+        return next(batches, None, go_on);
     }
     let attached = attached(|py| {
         let caller = this_thread(py).map_err(|error| Error::bug(error.to_string()))?;
-        released(py, || next(batches, caller, go_on))
+        released(py, || next(batches, Some(caller), go_on))
     });
     attached.unwrap_or_else(|| Err(Error::closed("the interpreter is shutting down")))
 }

@@ -4,9 +4,9 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
-use tidegate::{Bound as Length, Error, PartnerJoin};
+use tidegate::{Bound as Length, Error, PairLimit, PartnerJoin, Preference};
 
-use crate::inputs::arguments::{Argument, CLOSED, end, name_pair, widths, word};
+use crate::inputs::arguments::{Argument, CLOSED, count, end, name_pair, widths, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
 use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, pairs};
@@ -14,7 +14,7 @@ use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, 
 join_query! {
     interval_join_query("interval_join") = ask;
     before_by(on: Argument, lower: Argument, upper: Argument)
-    before_suffix(closed: &str = "both", open_ends: bool = false, prevailing: bool = false)
+    before_suffix(closed: &str = "both", open_ends: bool = false, prevailing: bool = false, limit: Option<Argument> = None, order: Option<&str> = None)
     before_threads()
 }
 
@@ -43,6 +43,7 @@ pairs! { tidegate::IntervalJoin {
 } }
 
 /// Requests pairs or aggregates, depending on the arguments.
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 fn ask(
     on: Argument,
     lower: Argument,
@@ -50,16 +51,25 @@ fn ask(
     closed: &str,
     open_ends: bool,
     prevailing: bool,
+    limit: Option<Argument>,
+    order: Option<&str>,
     options: Options,
 ) -> PyResult<JoinRequest<tidegate::IntervalJoin>> {
     let functions = options.functions()?;
+    let limit = read_limit(limit, order)?;
+    if limit.is_some() && functions.is_some() {
+        return Err(raise(Error::argument(
+            "limit: aggs aggregates all partners; leave limit out, or leave aggs out and aggregate \
+             the pairs that the join returns",
+        )));
+    }
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
             "prevailing: this adds a row to the partners that aggs aggregates; give aggs, such as \
              aggs={\"n\": tidegate.agg.count()}, or call asof_join to get the row itself",
         )));
     }
-    let query = read(on, lower, upper, closed, open_ends, options)?;
+    let query = read(on, lower, upper, closed, open_ends, limit, options)?;
     JoinRequest::new(query, functions, |join| PartnerJoin::Interval {
         join,
         with_prevailing: prevailing,
@@ -73,6 +83,7 @@ fn read(
     upper: Argument,
     closed: &str,
     open_ends: bool,
+    limit: Option<PairLimit>,
     options: Options,
 ) -> PyResult<tidegate::IntervalJoin> {
     Ok(tidegate::IntervalJoin {
@@ -81,9 +92,29 @@ fn read(
         upper: end("upper", upper)?,
         closed: word("closed", closed, &CLOSED)?,
         open_ends,
+        limit,
         options: options.read()?,
     })
 }
+
+/// Returns the maximum number of pairs per left row, and which pairs are kept.
+fn read_limit(limit: Option<Argument>, order: Option<&str>) -> PyResult<Option<PairLimit>> {
+    let preference = order.map(|order| word("order", order, &ORDERS)).transpose()?;
+    match count("limit", limit, 1, u32::MAX.into())? {
+        Some(most) => Ok(Some(PairLimit {
+            most: most as u32,
+            preference: preference.unwrap_or(Preference::First),
+        })),
+        None if preference.is_some() => Err(raise(Error::argument(
+            "order: this selects the pairs that limit keeps; give limit, such as limit=1, or leave \
+             order out",
+        ))),
+        None => Ok(None),
+    }
+}
+
+const ORDERS: [(&str, Preference); 3] =
+    [("first", Preference::First), ("last", Preference::Last), ("nearest", Preference::Nearest)];
 
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
 fn open(
@@ -99,7 +130,7 @@ fn open(
     sides: Sides,
 ) -> PyResult<stream::Operator> {
     let py = on.py();
-    let query = ask(on, lower, upper, closed, false, prevailing, options)?;
+    let query = ask(on, lower, upper, closed, false, prevailing, None, None, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let max_width = widths(max_width)?;
     let load_factor = load_factor.map(factor).transpose()?;

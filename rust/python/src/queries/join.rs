@@ -319,8 +319,8 @@ macro_rules! asof_query {
         #[doc = manual!($name)]
         #[pyfunction]
         #[pyo3(signature = (
-            *, on, by=None, strategy="backward", tolerance=None, allow_exact_matches=true,
-            r#where=None, how="left", suffix="_right", columns=None, threads=None, max_rows=None,
+            *, on, by=None, strategy="backward", tolerance=None, at=None, long=false, n=None,
+            allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None, threads=None, max_rows=None,
             batch_rows=None
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
@@ -330,6 +330,9 @@ macro_rules! asof_query {
             by: Option<&Bound<'py, PyAny>>,
             strategy: &str,
             tolerance: Option<&Bound<'py, PyAny>>,
+            at: Option<&Bound<'py, PyAny>>,
+            long: bool,
+            n: Option<&Bound<'py, PyAny>>,
             allow_exact_matches: bool,
             r#where: Option<&Bound<'py, PyAny>>,
             how: &str,
@@ -343,12 +346,16 @@ macro_rules! asof_query {
             let options = $crate::queries::join::Options {
                 by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
-            let join = $read(on, strategy, tolerance, allow_exact_matches, options)?;
+            let lookups = $crate::queries::asof_join::LookupArguments { at, long, n };
+            let join = $read(on, strategy, tolerance, allow_exact_matches, lookups, options)?;
             let arguments = options.by_name(py)?;
             arguments.del_item("aggs")?;
             arguments.set_item("on", on)?;
             arguments.set_item("strategy", strategy)?;
             arguments.set_item("tolerance", tolerance)?;
+            arguments.set_item("at", at)?;
+            arguments.set_item("long", long)?;
+            arguments.set_item("n", n)?;
             arguments.set_item("allow_exact_matches", allow_exact_matches)?;
             let asked = $crate::queries::join::JoinRequest::Pairs(join);
             Ok($crate::queries::query::JoinQuery::new($function, arguments, asked))

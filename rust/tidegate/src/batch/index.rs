@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, NullArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use tidegate_operators::asof::interval_candidates_in;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::{IndexedPartners, interval_join_in, interval_partners_in};
 use tidegate_operators::matches::Matches;
@@ -22,6 +23,7 @@ use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s, Unit};
 use crate::query::function_intervals::PartnerInterval;
+use crate::query::interval::IntervalPlan;
 use crate::query::options::JoinPlan;
 use crate::query::overlap::OverlapPlan;
 use crate::results::gather::Column;
@@ -63,6 +65,35 @@ pub(super) fn pairs(
     let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let matches = interval_join_in(&ts, &fit.rows(), interval, fit.factor, driver)?;
     Ok(matches.map(found_pairs))
+}
+
+/// The right rows in each left row's interval, in time order, and the times of all rows.
+pub(super) struct TimedCandidates {
+    pub(super) key_method: &'static str,
+    pub(super) matches: Matches,
+    pub(super) left_ts: Int64s,
+    pub(super) right_ts: Int64s,
+}
+
+/// Finds the indexed rows in each left row's interval. Returns `None` if it takes less time to visit
+/// all rows.
+pub(super) fn candidates(
+    index: &TableIndex,
+    tables: (&Table, &Table),
+    plan: &IntervalPlan,
+    interval: &Interval,
+    driver: &Driver,
+) -> Result<Option<TimedCandidates>> {
+    let IntervalPlan { times, unit, ref join, .. } = *plan;
+    let left_ts = time::times(tables.0, times.0, unit)?;
+    if index.is_passed_over(&left_ts, (tables.1, (times.1, None)), &join.keys, driver)? {
+        return Ok(None);
+    }
+    let fit = index.fit(tables, ((times.1, None), unit), &join.keys, driver)?;
+    let found = interval_candidates_in(&left_ts, &fit.rows(), interval, fit.factor, driver)?;
+    let Some(matches) = found else { return Ok(None) };
+    let right_ts = time::times(tables.1, times.1, unit)?;
+    Ok(Some(TimedCandidates { key_method: METHOD, matches, left_ts, right_ts }))
 }
 
 fn found_pairs(matches: Matches) -> FoundPairs {

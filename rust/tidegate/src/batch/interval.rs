@@ -1,11 +1,13 @@
 //! The interval join of two tables.
 
+use tidegate_operators::asof::{Nearness, Preference};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
-use super::index::{self, PartnerIntervals, pairs};
+use super::asof::few;
+use super::index::{self, PartnerIntervals, TimedCandidates, pairs};
 use super::join::Join;
 use super::pairs::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
@@ -16,6 +18,7 @@ use crate::columns::table::Table;
 use crate::columns::time;
 use crate::query::function_intervals::PartnerInterval;
 use crate::query::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
+use crate::query::options::JoinPlan;
 use crate::query::partners::PartnerAggregation;
 
 impl IntervalJoin {
@@ -23,6 +26,9 @@ impl IntervalJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
+        if let Some(limit) = self.limit {
+            return self.start_limited(plan, limit.nearness(), (left, right), driver);
+        }
         if let (Some(index), IntervalEnds::Fixed(interval)) = (right.index(), &plan.ends) {
             let found = pairs(
                 index,
@@ -55,6 +61,69 @@ impl IntervalJoin {
             }
         };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
+    }
+
+    /// Finds a limited number of pairs per left row.
+    fn start_limited(
+        &self,
+        plan: IntervalPlan,
+        nearness: Nearness,
+        (left, right): (&Table, &Table),
+        driver: Driver,
+    ) -> Result<Join> {
+        let candidates = match (right.index(), &plan.ends) {
+            (Some(index), IntervalEnds::Fixed(interval)) => {
+                index::candidates(index, (left, right), &plan, interval, &driver)?
+            }
+            _ => None,
+        };
+        let candidates = match candidates {
+            Some(candidates) => candidates,
+            None => self.candidates(&plan, nearness, (left, right), &driver)?,
+        };
+        let TimedCandidates { key_method, matches, left_ts, right_ts } = candidates;
+        let condition = (plan.join.predicate.as_ref(), (left, right));
+        let times = (&left_ts[..], &right_ts[..]);
+        let (matches, method) = few(matches, nearness, times, condition, &driver)?;
+        let found = FoundPairs { key_method, candidates: Candidates::runs(matches) };
+        let plan = JoinPlan { predicate: None, ..plan.join };
+        let join = Join::new(&self.options, plan, (left, right), found, None, driver)?;
+        Ok(join.with_condition_method(method))
+    }
+
+    /// Returns the right rows in each left row's interval, in time order.
+    fn candidates(
+        &self,
+        plan: &IntervalPlan,
+        nearness: Nearness,
+        (left, right): (&Table, &Table),
+        driver: &Driver,
+    ) -> Result<TimedCandidates> {
+        let rows =
+            match &plan.ends {
+                // Without both bounds, distances of any length are compared.
+                IntervalEnds::Fixed(
+                    Interval { lower: None, .. } | Interval { upper: None, .. },
+                ) if nearness.preference == Preference::Nearest => TableSides {
+                    left: time::times(left, plan.times.0, plan.unit)?,
+                    right: time::times(right, plan.times.1, plan.unit)?,
+                    keys: plan.join.encode_keys(left, right, driver)?,
+                },
+                IntervalEnds::Fixed(interval) => {
+                    sides(plan, std::slice::from_ref(interval), left, right, driver)?
+                }
+                IntervalEnds::OfRows(_) => sides(plan, &[], left, right, driver)?,
+            };
+        let key_method = rows.key_method();
+        let matches = match &plan.ends {
+            IntervalEnds::Fixed(interval) => {
+                let (left, right) = rows.columns();
+                interval_join(left, right, rows.key_count(), interval, driver)?
+            }
+            IntervalEnds::OfRows(ends) => row_ends::of_left(ends, left, &rows, driver)?,
+        };
+        let TableSides { left: left_ts, right: right_ts, .. } = rows;
+        Ok(TimedCandidates { key_method, matches, left_ts, right_ts })
     }
 
     /// Finds the partners in the right table's index, if it has one. Returns a right table with only

@@ -13,6 +13,7 @@ use tidegate_sync::{Counter, Stop};
 
 use super::batches::Batches;
 use super::condition::Condition;
+use super::lookups::LookupResults;
 use super::pairs::{FoundPairs, Pairs};
 use super::partners::{PartnerResults, PartnerRows};
 use crate::columns::keys::{self, Keys};
@@ -93,6 +94,7 @@ pub struct JoinStats {
 ///     upper: Some(Bound::Steps(10).into()),
 ///     closed: Closed::Both,
 ///     open_ends: false,
+///     limit: None,
 ///     options: JoinOptions {
 ///         by: Vec::new(),
 ///         predicate: None,
@@ -120,6 +122,8 @@ pub struct Join {
     pairs: Pairs,
     /// The aggregates that the result contains instead of pairs.
     aggregation: Option<PartnerResults>,
+    /// The rows of an as-of join with several lookups per left row.
+    lookups: Option<LookupResults>,
     /// The number of result rows that have been numbered so far.
     numbered: u64,
     /// True if each batch is read soon after it is built.
@@ -168,6 +172,7 @@ impl Join {
             gather,
             pairs,
             aggregation,
+            lookups: None,
             numbered: 0,
             read_soon: false,
             may_slice: true,
@@ -179,6 +184,12 @@ impl Join {
     /// Records how the condition was tested on the join's pairs, and returns the join.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
+        self
+    }
+
+    /// Returns a join whose result consists of these rows instead of pairs.
+    pub(super) fn with_lookups(mut self, lookups: LookupResults) -> Self {
+        self.lookups = Some(lookups);
         self
     }
 
@@ -223,6 +234,10 @@ impl Join {
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
+        if let Some(mut lookups) = self.lookups.take() {
+            lookups.set_slicing(self.may_slice);
+            return self.run_lookups(&lookups, take);
+        }
         match self.aggregation.take() {
             None => self.run_pairs(take),
             Some(mut aggregation) => {
@@ -312,7 +327,7 @@ impl Join {
         self.gather.slices_left = self.may_slice && aggregation.keeps_all();
         if let Some(partners) = aggregation.partners() {
             let rows = partners.left_rows();
-            self.count_left(aggregation, rows as u64)?;
+            self.count_all(aggregation.keeps_all(), rows as u64)?;
             let functions = aggregation.fold(&self.driver)?;
             let most = aggregation.has_lists().then_some(ADDED_PAIRS);
             let mut pieces: Vec<Range<usize>> = Vec::new();
@@ -324,7 +339,8 @@ impl Join {
             return self.run_pieces(pieces, 0, &take, |left| {
                 let found = functions.of(&left);
                 let rows = aggregation.rows(&values, left, found)?;
-                self.check_kept(aggregation, &kept, rows)
+                self.check_kept(aggregation.keeps_all(), &kept, rows.left.len())?;
+                Ok(rows)
             });
         }
         let mut taken = Vec::new();
@@ -341,7 +357,7 @@ impl Join {
                 }
             }
             let end = pages.iter().map(|page| page.0).min().unwrap_or(left_rows);
-            self.count_left(aggregation, (end - left_rows) as u64)?;
+            self.count_all(aggregation.keeps_all(), (end - left_rows) as u64)?;
             let mut pieces: Vec<Range<usize>> = Vec::new();
             while let start = pieces.last().map_or(left_rows, |piece| piece.end)
                 && start < end
@@ -362,10 +378,44 @@ impl Join {
                 };
                 let found = pages.iter().enumerate().map(of_interval).collect();
                 let rows = aggregation.rows(&values, left, found)?;
-                self.check_kept(aggregation, &kept, rows)
+                self.check_kept(aggregation.keeps_all(), &kept, rows.left.len())?;
+                Ok(rows)
             })?;
             taken.extend(pieces);
             left_rows = end;
+        }
+        Ok(taken)
+    }
+
+    /// Builds the result rows of an as-of join with several lookups per left row.
+    fn run_lookups<R: Send>(
+        &mut self,
+        lookups: &LookupResults,
+        take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let kept = Counter::new(0);
+        let (left_rows, batch_rows) = (lookups.left_rows(), self.batch_rows);
+        let most = left_rows as u64 * lookups.rows_of_each() as u64;
+        self.count_all(lookups.keeps_all(), most)?;
+        let step = lookups.left_rows_per_batch(batch_rows);
+        let mut taken = Vec::new();
+        let mut start = 0;
+        while start < left_rows {
+            let end = left_rows.min(start.saturating_add(step.saturating_mul(PIECES)));
+            let pieces = (start..end).step_by(step).map(|first| first..end.min(first + step));
+            let first = taken.len() as u64;
+            let made = self.driver.map((first..).zip(pieces).collect(), |(number, left)| {
+                let done = left.start;
+                let piece = Error::catch(|| {
+                    let batches = lookups.batches(left, batch_rows, self.read_soon)?;
+                    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+                    self.check_kept(lookups.keeps_all(), &kept, rows)?;
+                    Ok(batches)
+                });
+                take(number, done, piece)
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+            start = end;
         }
         Ok(taken)
     }
@@ -390,24 +440,19 @@ impl Join {
         made.into_iter().collect()
     }
 
-    /// Counts the left rows in the result if some left rows are excluded, and fails if there are
-    /// too many.
-    fn check_kept(
-        &self,
-        aggregation: &PartnerResults,
-        kept: &Counter,
-        rows: PartnerRows,
-    ) -> Result<PartnerRows> {
-        let all = (kept.add(rows.left.len()) + rows.left.len()) as u64;
+    /// Counts further result rows unless all rows have been [counted](Self::count_all), and fails if
+    /// there are too many.
+    fn check_kept(&self, keeps_all: bool, kept: &Counter, rows: usize) -> Result<()> {
+        let all = (kept.add(rows) + rows) as u64;
         match self.max_rows {
-            Some(most) if !aggregation.keeps_all() && all > most => Err(too_many(all, most)),
-            _ => Ok(rows),
+            Some(most) if !keeps_all && all > most => Err(too_many(all, most)),
+            _ => Ok(()),
         }
     }
 
-    /// Like [`count`](Self::count), but counts left rows, all of which may be in the result.
-    fn count_left(&mut self, aggregation: &PartnerResults, rows: u64) -> Result<()> {
-        match aggregation.keeps_all() {
+    /// Like [`count`](Self::count), but counts rows, all of which may be in the result.
+    fn count_all(&mut self, keeps_all: bool, rows: u64) -> Result<()> {
+        match keeps_all {
             true => self.count(rows),
             false if self.read_soon => Ok(()),
             false => room_for(rows, self.gather.row_bytes()),

@@ -5,6 +5,7 @@
 //! | `join.rs` | the steps that all joins of tables share, from matches to record batches |
 //! | `pairs.rs` | the pairs of a join, page by page |
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
+//! | `lookups.rs` | the result rows of as-of joins with several lookups per left row |
 //! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
 //! | `listed_windows.rs` | windows that are listed in a table |
@@ -28,6 +29,7 @@ pub(crate) mod index;
 mod interval;
 pub(crate) mod join;
 mod listed_windows;
+mod lookups;
 mod overlap;
 mod pairs;
 mod partners;

@@ -84,6 +84,18 @@ pub(super) fn find(
     Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
+/// Finds the right rows in each left row's interval, in time order, if ends are computed from left
+/// columns only.
+pub(super) fn of_left(
+    ends: &RowEnds,
+    left: &Table,
+    rows: &TableSides,
+    driver: &Driver,
+) -> Result<Matches> {
+    let [of_left, _] = endpoints(ends);
+    of_left_rows(left, rows, of_left, ends.are_open, driver)
+}
+
 /// For each side, returns the points at which its rows' intervals start and end. The points are
 /// chosen so that two rows form a pair if their intervals overlap.
 ///

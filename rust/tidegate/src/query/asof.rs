@@ -5,6 +5,7 @@ use tidegate_operators::asof::{AsOf, Strategy};
 use tidegate_operators::rows::{Closed, How, Interval};
 
 use super::identity::Identity;
+use super::lookups::{LookupPlan, Lookups};
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::{QueryPlan, Reach};
 use crate::columns::table::column;
@@ -47,6 +48,7 @@ use crate::{Error, Result};
 ///     strategy: Strategy::Backward,
 ///     tolerance: None,
 ///     allow_exact_matches: true,
+///     lookups: None,
 ///     // The other options ask for a left join.
 ///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
 /// };
@@ -64,6 +66,8 @@ pub struct AsofJoin {
     pub tolerance: Option<Bound>,
     /// True if two rows with equal times can be partners.
     pub allow_exact_matches: bool,
+    /// The lookups of a join that returns more than a single partner per left row.
+    pub lookups: Option<Lookups>,
     /// The options that all joins have. Unmatched right rows cannot be kept.
     pub options: JoinOptions,
 }
@@ -75,6 +79,7 @@ pub(crate) struct AsofPlan {
     pub(crate) unit: Unit,
     pub(crate) asof: AsOf,
     pub(crate) join: JoinPlan,
+    pub(crate) lookups: Option<LookupPlan>,
 }
 
 impl AsofJoin {
@@ -97,7 +102,16 @@ impl AsofJoin {
         let steps = |tolerance| time::length("tolerance", tolerance, unit);
         let tolerance = self.tolerance.map(steps).transpose()?;
         let asof = AsOf { strategy: self.strategy, exact: self.allow_exact_matches, tolerance };
-        Ok(AsofPlan { times, unit, asof, join: self.options.plan(left, right)? })
+        let (lookups, join) = match &self.lookups {
+            None => (None, self.options.plan(left, right)?),
+            Some(lookups) => {
+                let schemas = (left, right);
+                let (lookups, join) =
+                    lookups.plan(schemas, times, unit, tolerance, &self.options)?;
+                (Some(lookups), join)
+            }
+        };
+        Ok(AsofPlan { times, unit, asof, join, lookups })
     }
 
     /// The schema of the result.
@@ -121,9 +135,25 @@ impl AsofJoin {
         let looks_back = strategy == Strategy::Backward
             && tolerance.is_none()
             && self.options.predicate.is_none();
-        let time = Some(Reach::of_interval(plan.times, reach));
-        let query = QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), time);
-        Ok(QueryPlan { looks_back, ..query })
+        let explanation = self.explain(&plan);
+        let Some(lookups) = &plan.lookups else {
+            let time = Some(Reach::of_interval(plan.times, reach));
+            let query = QueryPlan::new(explanation, &plan.join, Vec::new(), time);
+            return Ok(QueryPlan { looks_back, ..query });
+        };
+        let mut time = lookups.reach(plan.times, strategy);
+        // Only the last right row of each key before the smallest offset can match.
+        let looks_back = strategy == Strategy::Backward
+            && !lookups.interpolates
+            && lookups.partners.is_none_or(|most| most == 1)
+            && time.lower.is_none()
+            && self.options.predicate.is_none();
+        if looks_back {
+            time.lower = lookups.lowest();
+        }
+        let query = QueryPlan::new(explanation, &plan.join, Vec::new(), Some(time));
+        let query = query.reading([lookups.clashes.clone(), Vec::new()]);
+        Ok(QueryPlan { looks_back, origins: lookups.origins(plan.times.0), ..query })
     }
 
     /// Returns the text that identifies the query's results.
@@ -145,6 +175,9 @@ impl AsofJoin {
         let (l, r) = (format!("left.{}", self.on.0), format!("right.{}", self.on.1));
         let equal = if self.allow_exact_matches { "=" } else { "" };
         let time = match self.strategy {
+            _ if self.interpolates() => {
+                format!("between the last {r} <{equal} {l} and the first {r} > {l}")
+            }
             Strategy::Backward => format!("the last {r} <{equal} {l}"),
             Strategy::Forward => format!("the first {r} >{equal} {l}"),
             Strategy::Nearest => {
@@ -161,15 +194,29 @@ impl AsofJoin {
             format!("  time       {time}{within}"),
             self.options.describe_keys(),
         ];
+        if let (Some(lookups), Some(planned)) = (&self.lookups, &plan.lookups) {
+            lines.extend(lookups.describe(planned, plan.unit));
+        }
         lines.extend(self.options.describe_predicate());
         lines.extend(plan.join.describe_scan());
         lines
+    }
+
+    /// Returns whether numbers are interpolated between the rows before and after.
+    pub(crate) fn interpolates(&self) -> bool {
+        self.lookups.as_ref().is_some_and(|lookups| lookups.interpolates)
     }
 
     /// Returns the explanation of a table join, as shown to users.
     fn explain(&self, plan: &AsofPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {
+            None if self.lookups.is_some() => (
+                "the right rows are read and their keys are numbered once; then, one as-of join \
+                 finds the partners at each offset",
+                "inputs + 12 bytes per left row and offset and 4 per right row in time order, \
+                 otherwise up to 60 per row, up to 24 per row where partners are far apart, + result",
+            ),
             None => (
                 "one pass over both sides with the last right row for each key if both sides are in \
                  time order; otherwise, both sides are grouped by key and the groups are merged",

@@ -1,6 +1,7 @@
 //! The interval join.
 
 use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::asof::{Nearness, Preference};
 use tidegate_operators::rows::{Closed, Interval};
 
 use super::identity::Identity;
@@ -50,6 +51,7 @@ use crate::{Error, Result};
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     open_ends: false,
+///     limit: None,
 ///     // The other options ask for an inner join.
 ///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
 /// };
@@ -71,8 +73,37 @@ pub struct IntervalJoin {
     /// Whether a computed end that is null means that the interval has no bound there. Otherwise, a
     /// row whose lower or upper end is null matches nothing.
     pub open_ends: bool,
+    /// The pairs of each left row that are kept; `None` for all pairs.
+    pub limit: Option<PairLimit>,
     /// The options that all joins have.
     pub options: JoinOptions,
+}
+
+/// The maximum number of pairs per left row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairLimit {
+    /// The maximum number of pairs of each left row.
+    pub most: u32,
+    /// The pairs that are kept if there are more.
+    pub preference: Preference,
+}
+
+impl PairLimit {
+    /// Returns the rule that selects a left row's pairs.
+    pub(crate) fn nearness(self) -> Nearness {
+        Nearness { preference: self.preference, limit: self.most, exact: true }
+    }
+
+    /// Returns the line of an explanation that names the pairs that are kept.
+    fn describe(self) -> String {
+        let PairLimit { most, preference } = self;
+        let (which, pairs) = match preference {
+            Preference::First => ("first", "in time order"),
+            Preference::Last => ("last", "in time order"),
+            Preference::Nearest => ("nearest", "in time, the earlier one at a tie"),
+        };
+        format!("  limit      the {which} {most} of each left row's pairs {pairs}")
+    }
 }
 
 /// An interval join whose names and types fit two schemas.
@@ -152,7 +183,30 @@ impl IntervalJoin {
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
         let ends = self.ends((left, right), times, unit)?;
+        self.check_limit(&ends)?;
         Ok(IntervalPlan { times, unit, ends, join: self.options.plan(left, right)? })
+    }
+
+    /// Rejects a limit on the pairs of a join that returns no pairs, or that does not find them in
+    /// time order.
+    fn check_limit(&self, ends: &IntervalEnds) -> Result<()> {
+        if self.limit.is_none() {
+            return Ok(());
+        }
+        if !self.options.how.pairs() {
+            return Err(Error::argument(format!(
+                "limit: a join with how=`{}` returns no pairs; leave limit out",
+                format!("{:?}", self.options.how).to_lowercase()
+            )));
+        }
+        match ends {
+            IntervalEnds::OfRows(ends) if ends.reads(Origin::Right) => Err(Error::argument(
+                "limit: an end of the interval is computed from right columns, so the pairs of a \
+                 left row are not adjacent in time; give bounds that contain all pairs, and write \
+                 the computed end as a condition in where",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn ends(
@@ -206,6 +260,13 @@ impl IntervalJoin {
         plan: &IntervalPlan,
         max_width: Option<[Bound; 2]>,
     ) -> Result<IntervalBounds> {
+        if self.limit.is_some() {
+            return Err(Error::argument(
+                "limit: a join of streams returns each pair as soon as both rows have arrived, \
+                 before all pairs of a left row are known; write aggs such as \
+                 {\"prices\": tidegate.agg.first(\"price\", 3)}, or call interval_join on tables",
+            ));
+        }
         match (&plan.ends, max_width) {
             (IntervalEnds::OfRows(ends), _) if ends.are_open => Err(Error::argument(
                 "open_ends: a row without an end would be kept forever; leave it out, and replace \
@@ -387,6 +448,7 @@ impl IntervalJoin {
             self.options.describe_keys(),
         ];
         lines.extend(self.options.describe_predicate());
+        lines.extend(self.limit.map(PairLimit::describe));
         lines
     }
 }

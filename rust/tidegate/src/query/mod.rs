@@ -4,6 +4,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `interval.rs`, `asof.rs`, `window/`, `band/`, `overlap.rs` | the joins, with their algorithms by name |
+//! | `lookups.rs` | as-of joins that look up several right rows per left row |
 //! | `published.rs` | algorithms from papers, by name |
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, including user-defined ones, and its plan |
@@ -21,6 +22,7 @@ pub(crate) mod band;
 pub(crate) mod function_intervals;
 pub(crate) mod identity;
 pub(crate) mod interval;
+pub(crate) mod lookups;
 pub(crate) mod options;
 pub(crate) mod output;
 pub(crate) mod overlap;

@@ -53,13 +53,22 @@ impl JoinPlan {
 
 impl JoinOptions {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<JoinPlan> {
+        self.plan_with(self.keys(left, right)?, left, right)
+    }
+
+    /// Returns the key columns of both sides.
+    pub(super) fn keys(&self, left: &Schema, right: &Schema) -> Result<Vec<KeyColumn>> {
         let (of_left, of_right) = (Names::new(left), Names::new(right));
         let key = |(l, r): &(String, String)| {
             let (l, r) = (of_left.column("left", l, "by")?, of_right.column("right", r, "by")?);
             KeyColumn::new(l, left.field(l), r, right.field(r))
         };
-        let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
-        self.plan_with(keys, left, right)
+        self.by.iter().map(key).collect()
+    }
+
+    /// Returns the condition, if there is one.
+    pub(super) fn predicate(&self, left: &Schema, right: &Schema) -> Result<Option<Predicate>> {
+        self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()
     }
 
     /// Returns the plan for a table that is joined with itself. Messages refer to the table as
@@ -74,8 +83,7 @@ impl JoinOptions {
     }
 
     fn plan_with(&self, keys: Vec<KeyColumn>, left: &Schema, right: &Schema) -> Result<JoinPlan> {
-        let predicate =
-            self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let predicate = self.predicate(left, right)?;
         let shape = Shape {
             how: self.how,
             keys: &keys,

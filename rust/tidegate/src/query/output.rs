@@ -42,45 +42,21 @@ impl Shape<'_> {
         if self.how.pairs() {
             columns.extend(self.right_columns(left, right));
         }
-        let mut places: HashMap<String, usize> = HashMap::with_capacity(columns.len());
-        for (at, (_, field)) in columns.iter().enumerate() {
-            if places.insert(field.name().clone(), at).is_some() && self.wants(field.name()) {
-                return Err(Error::schema(format!(
-                    "the result would have two columns `{}`; choose a suffix other than `{}`, or \
-                     rename one",
-                    field.name(),
-                    self.suffix
-                )));
-            }
-        }
-        if let Some(wanted) = self.columns {
-            let mut seen = HashSet::with_capacity(wanted.len());
-            let mut pick = |name: &String| match places.get(name) {
-                Some(_) if !seen.insert(name.clone()) => {
-                    Err(Error::argument(format!("columns names `{}` twice", shown(name))))
-                }
-                Some(&at) => Ok(columns[at].clone()),
-                None => {
-                    let known = known(name, columns.iter().map(|(_, field)| field.name().as_str()));
-                    Err(Error::schema(format!(
-                        "columns: the result has no column `{}`; {known}",
-                        shown(name)
-                    )))
-                }
-            };
-            columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
-        }
+        let columns = selected(columns, self.columns, self.suffix)?;
         let (columns, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        let metadata = metadata::of_join(left, right, &origins(&columns, &fields, left, right));
+        let of_each = columns.iter().zip(&fields);
+        let origins: Vec<_> =
+            of_each.map(|(&column, field)| origin(column, field, left, right)).collect();
+        let metadata = metadata::of_join(left, right, &origins);
         Ok((columns, Arc::new(Schema::new_with_metadata(fields, metadata))))
     }
 
-    fn wants(&self, name: &str) -> bool {
-        self.columns.is_none_or(|columns| columns.iter().any(|column| column == name))
-    }
-
     /// Returns the keys that have the same name on both sides.
-    fn shared_keys(&self, left: &Schema, right: &Schema) -> impl Iterator<Item = &KeyColumn> {
+    pub(super) fn shared_keys(
+        &self,
+        left: &Schema,
+        right: &Schema,
+    ) -> impl Iterator<Item = &KeyColumn> {
         self.keys.iter().filter(|key| left.field(key.left).name() == right.field(key.right).name())
     }
 
@@ -125,28 +101,60 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the result columns, each with the input columns that supply its values.
-fn origins<'a>(
-    columns: &[OutputColumn],
-    fields: &'a [FieldRef],
+/// Returns the columns of a result that the caller selects, in the caller's order. The default is
+/// all columns.
+pub(super) fn selected<C: Clone>(
+    columns: Vec<(C, FieldRef)>,
+    wanted: Option<&[String]>,
+    suffix: &str,
+) -> Result<Vec<(C, FieldRef)>> {
+    let wants = |name: &String| wanted.is_none_or(|wanted| wanted.contains(name));
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(columns.len());
+    for (at, (_, field)) in columns.iter().enumerate() {
+        if places.insert(field.name().clone(), at).is_some() && wants(field.name()) {
+            return Err(Error::schema(format!(
+                "the result would have two columns `{}`; choose a suffix other than `{suffix}`, or \
+                 rename one",
+                field.name(),
+            )));
+        }
+    }
+    let Some(wanted) = wanted else { return Ok(columns) };
+    let mut seen = HashSet::with_capacity(wanted.len());
+    let mut pick = |name: &String| match places.get(name) {
+        Some(_) if !seen.insert(name.clone()) => {
+            Err(Error::argument(format!("columns names `{}` twice", shown(name))))
+        }
+        Some(&at) => Ok(columns[at].clone()),
+        None => {
+            let known = known(name, columns.iter().map(|(_, field)| field.name().as_str()));
+            Err(Error::schema(format!(
+                "columns: the result has no column `{}`; {known}",
+                shown(name)
+            )))
+        }
+    };
+    wanted.iter().map(&mut pick).collect()
+}
+
+/// Returns a result column with the input columns that supply its values.
+pub(super) fn origin<'a>(
+    column: OutputColumn,
+    field: &'a Field,
     left: &'a Schema,
     right: &'a Schema,
-) -> Vec<ColumnOrigin<'a>> {
-    let of = |column: &OutputColumn| match *column {
+) -> ColumnOrigin<'a> {
+    let of = match column {
         OutputColumn::Left(at) => vec![(0, left.field(at))],
         OutputColumn::Right(at) => vec![(1, right.field(at))],
         OutputColumn::Either(of_left, of_right) => {
             vec![(0, left.field(of_left)), (1, right.field(of_right))]
         }
     };
-    columns
-        .iter()
-        .zip(fields)
-        .map(|(column, field)| ColumnOrigin { field, of: of(column) })
-        .collect()
+    ColumnOrigin { field, of }
 }
 
-fn nullable(field: &FieldRef, optional: bool) -> FieldRef {
+pub(super) fn nullable(field: &FieldRef, optional: bool) -> FieldRef {
     if optional && !field.is_nullable() {
         Arc::new(Field::clone(field).with_nullable(true))
     } else {

@@ -60,6 +60,7 @@ use crate::{Error, Result, shown};
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     open_ends: false,
+///     limit: None,
 ///     options,
 /// };
 /// let (name, columns) = ("bid".to_owned(), vec!["bid".to_owned()]);

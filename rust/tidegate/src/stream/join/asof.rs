@@ -76,6 +76,7 @@ use crate::stream::times::ResultTimes;
 ///     strategy: Strategy::Backward,
 ///     tolerance: None,
 ///     allow_exact_matches: true,
+///     lookups: None,
 ///     options, // of a left join
 /// };
 /// // `streams` specifies one source per side.
@@ -103,6 +104,9 @@ fn join(
     [left, right]: [SchemaRef; 2],
     options: &StreamOptions,
 ) -> Result<Operator> {
+    if let Some(lookups) = &query.lookups {
+        return Err(lookups.of_tables());
+    }
     let mut plan = query.plan(&left, &right)?;
     let faults = Faults::default();
     plan.join.note(&faults);

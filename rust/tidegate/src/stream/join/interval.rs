@@ -95,6 +95,7 @@ impl Parallelism {
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     open_ends: false,
+///     limit: None,
 ///     options, // of an inner join
 /// };
 /// let (left, right) = (trades.schema(), quotes.schema());

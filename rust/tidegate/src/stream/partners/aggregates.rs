@@ -63,6 +63,7 @@ use crate::stream::times::ResultTimes;
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
 ///     open_ends: false,
+///     limit: None,
 ///     options,
 /// };
 /// let (name, function) = ("quotes".to_owned(), Function::Count);
