@@ -36,13 +36,14 @@ def table(rng: random.Random, number: int, rows: int) -> pa.Table:
 
 def times_of(rows: pa.Table) -> list[str]:
     """Return the time columns without nulls, which a step can use."""
-    names = [name for name in rows.column_names if name.startswith("ts")]
+    kinds = zip(rows.column_names, rows.schema.types, strict=True)
+    names = [name for name, kind in kinds if name.startswith("ts") and kind == pa.int64()]
     return [name for name in names if rows[name].null_count == 0]
 
 
 def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Joined:
     """Return a random join of the result so far with another table."""
-    names = left.column_names
+    names = [one.name for one in left.schema if one.type == pa.int64()]
     on = rng.choice(times_of(left)[-2:]), "ts"
     keys = [name for name in names if name.startswith("k")]
     by = [(rng.choice(keys), "k")] if keys and rng.random() < 0.8 else None
@@ -57,6 +58,9 @@ def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Jo
         strategy = rng.choice(["backward", "forward", "nearest"])
         how = how if how in ("inner", "left", "semi", "anti") else "left"
         asked |= {"on": on, "how": how, "strategy": strategy, "tolerance": rng.choice([None, 4])}
+        if how in ("inner", "left"):
+            more: list[dict[str, Any]] = [{}, {}, {"n": 2}, {"at": [0, -3], "long": True}]
+            asked |= rng.choice(more)
         return tg.asof_join, right, asked
     if kind == "overlap":
         return tg.overlap_join, right, asked | {"on": ((on[0], on[0]), ("ts", "end")), "how": how}
@@ -70,6 +74,8 @@ def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Jo
         aggs = {f"n{number}": tg.agg.count(), f"sum{number}": tg.agg.sum("v")}
         asked |= {"aggs": aggs, "how": rng.choice(["left", "inner"])}
         return tg.interval_join, right, asked | {"prevailing": rng.random() < 0.3}
+    if how in ("inner", "left") and rng.random() < 0.3:
+        asked |= {"limit": 1, "order": rng.choice(["first", "last"])}
     return tg.interval_join, right, asked | {"how": how}
 
 

@@ -99,7 +99,9 @@ class PlannedStep:
     @property
     def is_of_pairs(self) -> bool:
         """Return whether the step returns pairs, each of which depends only on its two rows."""
-        is_plain = self.query.function != "asof_join" and not self.query.arguments.get("aggs")
+        given = self.query.arguments
+        chooses = self.query.function == "asof_join" or given.get("limit") is not None
+        is_plain = not chooses and not given.get("aggs")
         return is_plain and self.query.how == "inner" and not self._counts_rows
 
     @property
@@ -107,8 +109,19 @@ class PlannedStep:
         """Return whether the step drops the left rows that have no partner."""
         given = self.query.arguments
         functions = (given.get("aggs") or {}).values()
-        looks_back = given.get("prevailing") or any(map(_has_interval, functions))
-        return self.query.how in ("inner", "semi") and not self._counts_rows and not looks_back
+        has_more = given.get("prevailing") or any(map(_has_interval, functions))
+        has_more = has_more or _makes_values(self.query)
+        return self.query.how in ("inner", "semi") and not self._counts_rows and not has_more
+
+
+def _makes_values(query: JoinQuery) -> bool:
+    """Return whether right columns contain lists, interpolated values or values at offsets."""
+    given = query.arguments
+    return (
+        any(given.get(name) is not None for name in ("at", "n"))
+        or bool(given.get("long"))
+        or given.get("strategy") == "interpolate"
+    )
 
 
 def _has_interval(function: Any) -> bool:  # noqa: ANN401 - an aggregate
@@ -163,7 +176,7 @@ class Steps:
                 message = f"step {number}: {error}"
                 raise type(error)(message) from None
             found = {
-                name: _origin(pair, origins, number)
+                name: _origin(name, pair, origins, None if _makes_values(query) else number)
                 for name, pair in zip(plan.schema.names, plan.origins, strict=True)
             }
             self.steps.append(PlannedStep(query, middle, right, plan, found))
@@ -271,23 +284,28 @@ class Steps:
 
 
 def _origin(
-    pair: tuple[str | None, str | None], origins: dict[str, Column | None], number: int
+    name: str,
+    pair: tuple[str | None, str | None],
+    origins: dict[str, Column | None],
+    number: int | None,
 ) -> Column | None:
-    """Return the origin of a result column, given the columns from which it is computed."""
+    """Return the origin of a result column, given the columns from which it is computed.
+
+    `number` is the number of the right table; None if its values are not returned unchanged.
+    """
     left, right = pair
     if left is not None and right is None:
-        return origins[left]
-    return (number, right) if right is not None and left is None else None
+        # A column of offsets is computed from the left times. Left columns keep their names.
+        return origins[left] if name == left else None
+    if left is None and right is not None and number is not None:
+        return number, right
+    return None
 
 
 def _without_functions(query: JoinQuery) -> dict[str, Any]:
-    """Return the arguments with which a query returns rows instead of aggregates."""
-    given = query.arguments
-    return {
-        name: None if name == "aggs" else False
-        for name in ("aggs", "prevailing")
-        if given.get(name)
-    }
+    """Return the arguments with which a query returns all pairs instead of aggregates or some."""
+    without = {"aggs": None, "prevailing": False, "limit": None, "order": None}
+    return {name: value for name, value in without.items() if query.arguments.get(name)}
 
 
 class _Equal:
