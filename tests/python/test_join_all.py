@@ -241,6 +241,11 @@ def test_a_condition_that_fails_only_for_rows_that_are_never_joined_is_no_error(
             "^step 1: right: there is no column `time`, which `on` names",
         ),
         (
+            lambda: tg.join_all(TRADES, nested()[0][0], threads=0),
+            tg.TidegateError,
+            "threads must be from 1 to 512, got 0",
+        ),
+        (
             lambda: tg.join_all(TRADES, nested()[0][0], max_rows=10),
             tg.MemoryLimitError,
             "the result has at least .* rows, more than max_rows = 10",
@@ -259,3 +264,9 @@ def test_spark_frames_are_refused_with_the_calls_to_make():
         tg.join_all(frame, nested()[0][0])
     with pytest.raises(TypeError, match=f"^right: a Spark DataFrame would be .*{instead}$"):
         tg.Step(tg.asof_join, frame, on="ts")
+
+
+def test_a_stream_is_read_only_once():
+    stream = TRADES.to_reader()
+    with pytest.raises(tg.ClosedError, match="^left and step 1: right are the same stream, which"):
+        tg.join_all(stream, tg.Step(tg.asof_join, stream, on="ts"))
