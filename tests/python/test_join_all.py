@@ -268,5 +268,5 @@ def test_spark_frames_are_refused_with_the_calls_to_make():
 
 def test_a_stream_is_read_only_once():
     stream = TRADES.to_reader()
-    with pytest.raises(tg.ClosedError, match="^left and step 1: right are the same stream, which"):
+    with pytest.raises(tg.ClosedError, match=r"^left and step 1: right are the same stream, which"):
         tg.join_all(stream, tg.Step(tg.asof_join, stream, on="ts"))
