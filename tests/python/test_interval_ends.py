@@ -368,6 +368,23 @@ def test_rows_are_late_or_wide_and_a_snapshot_keeps_both() -> None:
         assert operator.stats()["sources"][0]["watermark"] == 19
 
 
+def test_each_side_can_have_its_own_width() -> None:
+    schema = pa.schema({"ts": pa.int64(), "near": pa.int64()})
+    query = {"on": "ts", "lower": "-right.near", "upper": "left.near"}
+    join = tg.IntervalJoin(schema, schema, **query, max_width=(2, 5), how="full")
+    assert "at most 2 steps from the times of left rows and 5 steps from those" in join.explain()
+    left = pa.table({"ts": [1, 2, 9], "near": [3, 2, 0]}, schema=schema)
+    right = pa.table({"ts": [0, 4, 5, 12], "near": [5, 6, 0, 3]}, schema=schema)
+    for source, rows_of_side in zip(join.sources, (left, right), strict=True):
+        source.push(rows_of_side)
+        source.close()
+    found = pa.Table.from_batches(join, join.schema)
+    # The first left row and the second right row are too wide.
+    wanted = tg.interval_join(left[1:], right.take([0, 2, 3]), **query, how="full")
+    assert sorted(found.to_pylist(), key=repr) == sorted(wanted.to_pylist(), key=repr)
+    assert join.late()["late_position"].to_pylist() == [0, 1]
+
+
 def test_a_bound_that_is_computed_bounds_the_state() -> None:
     schema = pa.schema({"ts": pa.int64(), "near": pa.int64()})
     join = tg.IntervalJoin(schema, schema, on="ts", lower=0, upper="left.near", max_width=100)

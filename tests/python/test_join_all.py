@@ -36,13 +36,14 @@ def table(rng: random.Random, number: int, rows: int) -> pa.Table:
 
 def times_of(rows: pa.Table) -> list[str]:
     """Return the time columns without nulls, which a step can use."""
-    names = [name for name in rows.column_names if name.startswith("ts")]
+    kinds = zip(rows.column_names, rows.schema.types, strict=True)
+    names = [name for name, kind in kinds if name.startswith("ts") and kind == pa.int64()]
     return [name for name in names if rows[name].null_count == 0]
 
 
 def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Joined:
     """Return a random join of the result so far with another table."""
-    names = left.column_names
+    names = [one.name for one in left.schema if one.type == pa.int64()]
     on = rng.choice(times_of(left)[-2:]), "ts"
     keys = [name for name in names if name.startswith("k")]
     by = [(rng.choice(keys), "k")] if keys and rng.random() < 0.8 else None
@@ -57,6 +58,9 @@ def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Jo
         strategy = rng.choice(["backward", "forward", "nearest"])
         how = how if how in ("inner", "left", "semi", "anti") else "left"
         asked |= {"on": on, "how": how, "strategy": strategy, "tolerance": rng.choice([None, 4])}
+        if how in ("inner", "left"):
+            more: list[dict[str, Any]] = [{}, {}, {"n": 2}, {"at": [0, -3], "long": True}]
+            asked |= rng.choice(more)
         return tg.asof_join, right, asked
     if kind == "overlap":
         return tg.overlap_join, right, asked | {"on": ((on[0], on[0]), ("ts", "end")), "how": how}
@@ -70,6 +74,8 @@ def step(rng: random.Random, number: int, left: pa.Table, right: pa.Table) -> Jo
         aggs = {f"n{number}": tg.agg.count(), f"sum{number}": tg.agg.sum("v")}
         asked |= {"aggs": aggs, "how": rng.choice(["left", "inner"])}
         return tg.interval_join, right, asked | {"prevailing": rng.random() < 0.3}
+    if how in ("inner", "left") and rng.random() < 0.3:
+        asked |= {"limit": 1, "order": rng.choice(["first", "last"])}
     return tg.interval_join, right, asked | {"how": how}
 
 
@@ -164,6 +170,20 @@ def test_inputs_of_all_kinds(tmp_path):
         assert pa.table(reader).equals(wanted)
 
 
+def test_only_the_columns_that_are_used_are_read_from_files(tmp_path):
+    steps, wanted = nested(["price", "text"])
+    damaged = tmp_path / "trades.parquet"
+    pq.write_table(TRADES.append_column("unused", pa.array(["x" * 9] * 1000)), damaged)
+    footer = pq.ParquetFile(damaged).metadata.row_group(0).column(3)
+    rows = bytearray(damaged.read_bytes())
+    end = footer.dictionary_page_offset + footer.total_compressed_size
+    rows[footer.dictionary_page_offset : end] = bytes(footer.total_compressed_size)
+    damaged.write_bytes(rows)
+    assert tg.join_all(damaged, *steps).equals(wanted)
+    with pytest.raises(tg.TidegateError, match=r"trades\.parquet"):
+        tg.join_all(damaged, steps[0])
+
+
 def test_explain_shows_the_steps_and_the_rows_that_are_removed():
     steps, _ = nested()
     lines = tg.explain(tg.join_all, TRADES, *steps).splitlines()
@@ -221,6 +241,11 @@ def test_a_condition_that_fails_only_for_rows_that_are_never_joined_is_no_error(
             "^step 1: right: there is no column `time`, which `on` names",
         ),
         (
+            lambda: tg.join_all(TRADES, nested()[0][0], threads=0),
+            tg.TidegateError,
+            "threads must be from 1 to 512, got 0",
+        ),
+        (
             lambda: tg.join_all(TRADES, nested()[0][0], max_rows=10),
             tg.MemoryLimitError,
             "the result has at least .* rows, more than max_rows = 10",
@@ -239,3 +264,9 @@ def test_spark_frames_are_refused_with_the_calls_to_make():
         tg.join_all(frame, nested()[0][0])
     with pytest.raises(TypeError, match=f"^right: a Spark DataFrame would be .*{instead}$"):
         tg.Step(tg.asof_join, frame, on="ts")
+
+
+def test_a_stream_is_read_only_once():
+    stream = TRADES.to_reader()
+    with pytest.raises(tg.ClosedError, match=r"^left and step 1: right are the same stream, which"):
+        tg.join_all(stream, tg.Step(tg.asof_join, stream, on="ts"))

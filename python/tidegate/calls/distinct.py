@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate._tidegate import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def check_sides(left: object, right: object) -> None:
@@ -15,15 +18,18 @@ def check_sides(left: object, right: object) -> None:
         raise ClosedError(message)
 
 
-def check_streams(streams: Any) -> None:  # noqa: ANN401 - any streams
-    """Reject a stream that appears twice in a list."""
+def check_streams(streams: Any, names: Sequence[str] | None = None) -> None:  # noqa: ANN401 - any streams
+    """Reject a stream that appears twice in a list. `names` contains the name of each stream."""
     if not isinstance(streams, list | tuple):
         return
     seen: dict[int, int] = {}
     for number, stream in enumerate(streams):
         first = seen.setdefault(id(stream), number)
         if first != number and _is_stream(stream):
-            message = f"streams[{first}] and streams[{number}] are the same stream, "
+            one, other = f"streams[{first}]", f"streams[{number}]"
+            if names is not None:
+                one, other = names[first], names[number]
+            message = f"{one} and {other} are the same stream, "
             message += "which can be read only once; read it into a table first"
             raise ClosedError(message)
 

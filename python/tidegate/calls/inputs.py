@@ -110,15 +110,32 @@ def read_schema(name: str, given: Any) -> pa.Schema:  # noqa: ANN401 - any input
     return InputRows(one, name).schema
 
 
-def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
-    """Read an input into a pyarrow table."""
+def read_table(
+    name: str,
+    given: Any,  # noqa: ANN401 - any input
+    columns: list[str] | None = None,
+) -> pa.Table:
+    """Read an input, or some of its columns, into a pyarrow table."""
     if is_arrow(given):
         table = pa.table(given)
-        return pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+        table = pa.Table.from_batches(checked(iter(table.to_batches()), name), table.schema)
+        return table if columns is None else table.select(columns)
     one = given if isinstance(given, OpenTable) else opened(name, given)
-    rows = elsewhere(lambda: one.read(one.schema.names))
-    batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
-    return pa.Table.from_batches(checked(iter(batches), name), one.schema)
+    used = one.schema.names if columns is None else columns
+    schema = pa.schema([one.schema.field(column) for column in used], one.schema.metadata)
+
+    def read() -> pa.Table:
+        rows = one.read(used)
+        batches = pa.table(rows).to_batches() if hasattr(rows, "__arrow_c_stream__") else rows
+        return pa.Table.from_batches(checked(iter(batches), name), schema)
+
+    try:
+        return elsewhere(read)
+    except Exception:
+        # Arrow passes on only the message of an exception.
+        if one.failure is not None:
+            raise one.failure from None
+        raise
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input

@@ -158,7 +158,7 @@ def join_all(
 
     from tidegate.bounded.results import check_rows  # noqa: PLC0415
 
-    planned, tables = _planned("join_all", left, steps)
+    planned, tables = _planned("join_all", left, steps, threads, max_rows)
     found, rows = [], 0
     for block in planned.run(tables, threads):
         if block is not None:
@@ -202,7 +202,7 @@ def join_all_batches(
     # Imported late, because it imports pyarrow.
     from tidegate.bounded.results import Result  # noqa: PLC0415
 
-    planned, tables = _planned("join_all_batches", left, steps)
+    planned, tables = _planned("join_all_batches", left, steps, threads, max_rows)
 
     def batches() -> Iterator[pa.RecordBatch | None]:
         for block in planned.run(tables, threads):
@@ -216,16 +216,21 @@ def join_all_batches(
     return _tidegate.reader_of(result, "join_all_batches")
 
 
-def _planned(name: str, left: Table, steps: tuple[Step, ...]) -> tuple[Steps, list[pa.Table]]:
-    """Read all tables, and plan the steps."""
+def _planned(
+    name: str, left: Table, steps: tuple[Step, ...], threads: int | None, max_rows: int | None
+) -> tuple[Steps, list[pa.Table]]:
+    """Check the arguments, read all tables, and plan the steps."""
     # Imported late, because it imports pyarrow.
-    from tidegate.calls.steps import Steps, read_table  # noqa: PLC0415
+    from tidegate.calls.steps import Steps, opened  # noqa: PLC0415
 
     rights, queries = _sides(name, left, steps)
     every = {"left": left, **{f"step {at}: right": one for at, one in enumerate(rights, 1)}}
-    check_streams([*every.values()])
-    tables = [read_table(one, given) for one, given in every.items()]
-    return Steps([table.schema for table in tables], queries), tables
+    # The native query checks these arguments.
+    queries[-1].replace(threads=threads, max_rows=max_rows)
+    check_streams([*every.values()], [*every])
+    inputs = {one: opened(one, given) for one, given in every.items()}
+    planned = Steps([one.schema for one in inputs.values()], queries)
+    return planned, planned.read(inputs)
 
 
 def _sides(

@@ -21,7 +21,7 @@ rows. If there is such a step, no table is reduced, and the step receives all le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from tidegate.windows import Rows
 
 if TYPE_CHECKING:
     from tidegate._tidegate import JoinPlan, JoinQuery
+    from tidegate.io.open_tables import OpenTable
 
 Column = tuple[int, str]
 """A column of an input: the table's number, and the column's name."""
@@ -98,7 +99,9 @@ class PlannedStep:
     @property
     def is_of_pairs(self) -> bool:
         """Return whether the step returns pairs, each of which depends only on its two rows."""
-        is_plain = self.query.function != "asof_join" and not self.query.arguments.get("aggs")
+        given = self.query.arguments
+        chooses = self.query.function == "asof_join" or given.get("limit") is not None
+        is_plain = not chooses and not given.get("aggs")
         return is_plain and self.query.how == "inner" and not self._counts_rows
 
     @property
@@ -106,8 +109,19 @@ class PlannedStep:
         """Return whether the step drops the left rows that have no partner."""
         given = self.query.arguments
         functions = (given.get("aggs") or {}).values()
-        looks_back = given.get("prevailing") or any(map(_has_interval, functions))
-        return self.query.how in ("inner", "semi") and not self._counts_rows and not looks_back
+        has_more = given.get("prevailing") or any(map(_has_interval, functions))
+        has_more = has_more or _makes_values(self.query)
+        return self.query.how in ("inner", "semi") and not self._counts_rows and not has_more
+
+
+def _makes_values(query: JoinQuery) -> bool:
+    """Return whether right columns contain lists, interpolated values or values at offsets."""
+    given = query.arguments
+    return (
+        any(given.get(name) is not None for name in ("at", "n"))
+        or bool(given.get("long"))
+        or given.get("strategy") == "interpolate"
+    )
 
 
 def _has_interval(function: Any) -> bool:  # noqa: ANN401 - an aggregate
@@ -115,8 +129,8 @@ def _has_interval(function: Any) -> bool:  # noqa: ANN401 - an aggregate
     return any(getattr(function, name, None) is not None for name in names)
 
 
-def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
-    """Read an input into a pyarrow table, and validate it."""
+def opened(name: str, given: Any) -> pa.Table | OpenTable:  # noqa: ANN401 - any input
+    """Return Arrow data as a validated table, and open other inputs."""
     if _tidegate.is_arrow(given):
         table = pa.table(given)
         for batch in table.to_batches():
@@ -125,7 +139,16 @@ def read_table(name: str, given: Any) -> pa.Table:  # noqa: ANN401 - any input
     # Imported late, because it imports the modules that read files.
     from tidegate.calls import inputs  # noqa: PLC0415
 
-    return inputs.read_table(name, given)
+    return inputs.opened(name, given)
+
+
+def _read(name: str, one: pa.Table | OpenTable, columns: list[str]) -> pa.Table:
+    if isinstance(one, pa.Table):
+        return one.select(columns)
+    # Imported late, as above.
+    from tidegate.calls import inputs  # noqa: PLC0415
+
+    return inputs.read_table(name, one, columns)
 
 
 class Steps:
@@ -153,7 +176,7 @@ class Steps:
                 message = f"step {number}: {error}"
                 raise type(error)(message) from None
             found = {
-                name: _origin(pair, origins, number)
+                name: _origin(name, pair, origins, None if _makes_values(query) else number)
                 for name, pair in zip(plan.schema.names, plan.origins, strict=True)
             }
             self.steps.append(PlannedStep(query, middle, right, plan, found))
@@ -162,6 +185,11 @@ class Steps:
         self.origins = origins
         self._choose_columns()
         self.reductions = self._reductions()
+        # The columns of the result that are looked up in each table.
+        self.gathered: dict[int, list[tuple[str, str]]] = {}
+        for name, origin in self.origins.items():
+            if origin is not None:
+                self.gathered.setdefault(origin[0], []).append((name, origin[1]))
 
     def _choose_columns(self) -> None:
         """Find the columns that each step needs, from the last step to the first."""
@@ -218,6 +246,19 @@ class Steps:
             names[name] = origin[1]
         return Reduction(table, number, query, names, needed[1])
 
+    def read(self, every: Mapping[str, pa.Table | OpenTable]) -> list[pa.Table]:
+        """Read the columns that are used. The inputs have the schemas of the steps."""
+        used = [{*self.steps[0].needed[0]}, *({*step.needed[1]} for step in self.steps)]
+        for number, names in self.gathered.items():
+            used[number] |= {column for _, column in names}
+        for one in self.reductions:
+            used[one.table] |= {*one.names.values()}
+            used[one.step] |= {*one.right}
+        return [
+            _read(name, one, [column for column in one.schema.names if column in columns])
+            for (name, one), columns in zip(every.items(), used, strict=True)
+        ]
+
     def explain(self) -> str:
         """Describe the steps and the reductions."""
         lines = [f"join_all of {len(self.schemas)} tables"]
@@ -243,23 +284,28 @@ class Steps:
 
 
 def _origin(
-    pair: tuple[str | None, str | None], origins: dict[str, Column | None], number: int
+    name: str,
+    pair: tuple[str | None, str | None],
+    origins: dict[str, Column | None],
+    number: int | None,
 ) -> Column | None:
-    """Return the origin of a result column, given the columns from which it is computed."""
+    """Return the origin of a result column, given the columns from which it is computed.
+
+    `number` is the number of the right table; None if its values are not returned unchanged.
+    """
     left, right = pair
     if left is not None and right is None:
-        return origins[left]
-    return (number, right) if right is not None and left is None else None
+        # A column of offsets is computed from the left times. Left columns keep their names.
+        return origins[left] if name == left else None
+    if left is None and right is not None and number is not None:
+        return number, right
+    return None
 
 
 def _without_functions(query: JoinQuery) -> dict[str, Any]:
-    """Return the arguments with which a query returns rows instead of aggregates."""
-    given = query.arguments
-    return {
-        name: None if name == "aggs" else False
-        for name in ("aggs", "prevailing")
-        if given.get(name)
-    }
+    """Return the arguments with which a query returns all pairs instead of aggregates or some."""
+    without = {"aggs": None, "prevailing": False, "limit": None, "order": None}
+    return {name: value for name, value in without.items() if query.arguments.get(name)}
 
 
 class _Equal:
@@ -292,30 +338,10 @@ class _Run:
         }
         longest = max(map(len, columns), default=0)
         self._ids = [f"row{number}".ljust(longest + 1, "_") for number in range(len(tables))]
-        # The columns of the result that are looked up in each table.
-        self._gathered: dict[int, list[tuple[str, str]]] = {}
-        for name, origin in steps.origins.items():
-            if origin is not None:
-                self._gathered.setdefault(origin[0], []).append((name, origin[1]))
-        self._tables = [
-            table.select([name for name in table.column_names if name in used])
-            .unify_dictionaries()
-            .combine_chunks()
-            for table, used in zip(tables, self._used(), strict=True)
-        ]
+        self._gathered = steps.gathered
+        self._tables = [table.unify_dictionaries().combine_chunks() for table in tables]
         most = max(table.num_rows for table in tables[1:])
         self._block = min(max(most, BLOCK_ROWS[0]), BLOCK_ROWS[1])
-
-    def _used(self) -> list[set[str]]:
-        """Return the columns of each table that are read."""
-        steps = self._steps.steps
-        used = [{*steps[0].needed[0]}, *({*step.needed[1]} for step in steps)]
-        for number, names in self._gathered.items():
-            used[number] |= {column for _, column in names}
-        for one in self._steps.reductions:
-            used[one.table] |= {*one.names.values()}
-            used[one.step] |= {*one.right}
-        return used
 
     def results(self) -> Iterator[pa.Table | None]:
         by_size = sorted(
