@@ -311,7 +311,7 @@ EXAMPLES = [example for command in COMMANDS for example in help_examples(*comman
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 44
+    assert len(EXAMPLES) == 45
     assert all("tidegate " in example for example in EXAMPLES)
 
 

@@ -78,7 +78,7 @@ def test_what_is_refused(spark) -> None:
     call: Row = {"on": "ts", "by": "user"}
     with pytest.raises(TypeError, match=r"write tidegate\.spark\.features\(\.\.\.\)"):
         tidegate.features(labels.toArrow(), {"a": view}, **call)
-    with pytest.raises(TidegateError, match=r"views\['a'\]: by: rows are divided by key"):
+    with pytest.raises(TidegateError, match=r"views\['a'\]: by: rows are partitioned by key"):
         tidegate.spark.features(labels, {"a": replace(view, by=[])}, **call)
     with pytest.raises(SchemaError, match="labels: there is no column `x`"):
         tidegate.spark.features(labels, {"a": view}, **call, columns=["x"])

@@ -526,8 +526,8 @@ def test_what_is_refused_before_any_job(spark, sides, change, message):
     assert tracker.jobsList(None).size() == before
 
 
-def test_two_streams_are_refused(spark):
+def test_two_streams_need_a_maximum_width(spark):
     stream = spark.readStream.format("rate").load().selectExpr("value start", "value end")
-    message = r"^both sides are streaming DataFrames.*read one side as a table, or.*foreachBatch"
+    message = r"^max_width: a row can have any length.*give the maximum length.*foreachBatch"
     with pytest.raises(tidegate.TidegateError, match=message):
         tidegate.spark.overlap_join(stream, stream, on=("start", "end"))

@@ -11,20 +11,24 @@ Examples use `tg` for `tidegate`, and these tables:
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from tidegate import _tidegate
 from tidegate.calls.arguments import check_collected, told
 from tidegate.calls.distinct import check_streams
 from tidegate.calls.explain import JOINS, PLANNERS, bound
+from tidegate.deferred import Deferred
+from tidegate.types import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
     from tidegate.calls.steps import Steps
-    from tidegate.types import Table
+else:
+    pa = Deferred("pyarrow")
 
 # Arguments that apply to all steps together, or to inputs that are not read in full.
 _OF_CALL = ("threads", "max_rows", "memory_limit", "lateness", "progress")

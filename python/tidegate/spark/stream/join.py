@@ -111,8 +111,10 @@ def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
     known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
     if plan.max_width is not None:
         known["max_width"] = plan.max_width
-    if not known.get("open_ends"):
-        known.pop("open_ends", None)
+    # Options that earlier versions did not have are left out unless they are used.
+    for name in ("open_ends", "limit", "order", "at", "long", "n"):
+        if not known.get(name):
+            known.pop(name, None)
     if plan.query.of_windows:
         del known["closed"], known["prevailing"]
     if not plan.query.aggs:
