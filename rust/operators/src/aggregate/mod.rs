@@ -79,7 +79,7 @@ pub use folds::epochs::open::{OpenPartials, SlicePartials};
 pub use held::HeldValues;
 pub use inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream, first_rows};
 pub use output::{OutputColumn, OutputValue, OutputValues, Page, Window};
-pub use partners::{PartnerAggregates, aggregate_matches};
+pub use partners::{FoldedInterval, PartnerAggregates, aggregate_matches, fold_intervals};
 pub use sessions::{SessionGaps, aggregate_sessions};
 pub use slices::calendar::{Calendar, CalendarUnit, ZoneOffsets};
 pub use slices::panes::WindowStep;

@@ -25,7 +25,7 @@ use tidegate_structures::memory::partition::ranges;
 use super::{GroupMatches, find_in_groups};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
-use crate::order::JoinColumns;
+use crate::order::{JoinColumns, gallop};
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
 /// The columns that determine the partners of each left row.
@@ -304,14 +304,16 @@ pub(crate) fn pane_borders(
 ) -> Result<Vec<u32>, Stopped> {
     let Some(length) = length else { return Ok(vec![0, ts.len() as u32]) };
     let of_part = |part: Range<usize>| {
-        let mut end = part.start.checked_sub(1).map(|before| pane_end(ts[before], length));
+        let after = |row: usize, from: usize| {
+            let end = pane_end(ts[row], length);
+            gallop(&ts[..part.end], from as u32, |ts| ts <= end) as usize
+        };
         let mut borders = Vec::new();
-        for (row, &ts) in part.clone().zip(&ts[part]) {
-            if end.is_none_or(|end| ts > end) {
-                end = Some(pane_end(ts, length));
-                memory::reserve(&mut borders, 1);
-                borders.push(row as u32);
-            }
+        let mut row = part.start.checked_sub(1).map_or(0, |before| after(before, part.start));
+        while row < part.end {
+            memory::reserve(&mut borders, 1);
+            borders.push(row as u32);
+            row = after(row, row + 1);
         }
         borders
     };

@@ -7,11 +7,13 @@
 //!                         └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
 //! ```
 //!
-//! `values.rs` builds arrays from the values of functions. `fill.rs` adds windows without rows.
+//! `numbers.rs` converts Arrow arrays to plain numbers. `values.rs` builds arrays from the values of
+//! functions. `fill.rs` adds windows without rows.
 
 pub(crate) mod columns;
 pub(crate) mod fill;
 pub(crate) mod groups;
+mod numbers;
 pub(crate) mod output;
 pub(crate) mod streams;
 pub(crate) mod values;

@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::filter::filter;
 use tidegate_operators::aggregate::{
     Aggregate, OutputColumn, OutputValues, PartnerAggregates, PartnerValues, aggregate_matches,
-    all_values_of_matches,
+    all_values_of_matches, fold_intervals,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::interval::{PartnerColumns, Partners, interval_partners};
@@ -432,27 +432,32 @@ impl PartnerResults {
     /// This method is called if partners have to be found by comparing pairs.
     pub(super) fn fold<'s>(&'s self, driver: &Driver) -> Result<PartnerFunctions<'s>, Stopped> {
         let partners = self.partners.as_deref().expect("the partners are stored as runs");
-        let of_interval = |interval: usize, driver: &Driver| {
+        let intervals = 0..self.columns.len();
+        let aggregates: Vec<_> = intervals.clone().map(|at| self.aggregates(at)).collect();
+        let columns = intervals.clone().map(|at| partners.columns(at));
+        let with_columns: Vec<_> = columns.zip(aggregates.iter().map(Vec::as_slice)).collect();
+        let folded = fold_intervals(&with_columns, driver)?;
+        let of_interval = |(interval, folded): (usize, _), driver: &Driver| {
             let columns = &self.columns[interval];
             let find = || partners.find(interval, driver);
             let all_values = columns.all_values();
             let of_all_values = (!all_values.is_empty())
                 .then(|| PartnerValues::new(find()?, &all_values, driver))
                 .transpose()?;
-            let (aggregates, ends) = (self.aggregates(interval), partners.columns(interval));
-            let of_states = PartnerAggregates::new(ends, find, &aggregates, driver)?;
+            let of_states =
+                PartnerAggregates::of_interval(folded, find, &aggregates[interval], driver)?;
             Ok(IntervalFunctions { columns, of_states, of_all_values })
         };
-        let intervals = 0..self.columns.len();
-        let functions: Result<Vec<_>, Stopped> =
-            match intervals.len() > 1 && intervals.len() >= driver.threads() {
-                // Some passes cannot be divided, so each thread computes whole intervals.
-                true => {
-                    let alone = |interval| of_interval(interval, &Driver::new(1, driver.stop()));
-                    driver.map(intervals.collect(), alone)?.into_iter().collect()
-                }
-                false => intervals.map(|interval| of_interval(interval, driver)).collect(),
-            };
+        let is_divided = intervals.len() > 1 && intervals.len() >= driver.threads();
+        let folded = intervals.zip(folded);
+        let functions: Result<Vec<_>, Stopped> = match is_divided {
+            // Some folds cannot be divided, so each thread computes whole intervals.
+            true => {
+                let alone = |interval| of_interval(interval, &Driver::new(1, driver.stop()));
+                driver.map(folded.collect(), alone)?.into_iter().collect()
+            }
+            false => folded.map(|interval| of_interval(interval, driver)).collect(),
+        };
         Ok(PartnerFunctions { intervals: functions? })
     }
 

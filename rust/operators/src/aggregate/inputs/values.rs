@@ -206,6 +206,13 @@ impl<const LAST: bool> FunctionInput<Pick<LAST>> for RowCandidates<'_> {
         self.masks[source]
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let RowCandidates { streams: [stream], first_rows: [first], masks: [mask] } = self else {
+            return None;
+        };
+        Some([stream.ts.as_ptr().addr(), *first as usize, address_of(*mask)])
+    }
+
     fn announce(&self, source: usize, rows: &Range<usize>) {
         prefetch_range(self.streams[source].ts, rows);
     }

@@ -22,6 +22,12 @@
 //! sequentially. Rows in any other order are folded key by key, as the diagram shows. Results are
 //! bit-identical in all cases.
 //!
+//! Functions with different intervals share passes ([`fold_intervals`], `lanes/`). The states of a
+//! key are then adjacent for all intervals. A right row is read once and updates all of these states
+//! with vector instructions. The states of each interval are still those of the interval's own
+//! panes, so results are the same as in separate calls. This also applies to a single interval if
+//! there are many right rows for each left row.
+//!
 //! In row-based windows, both sides contain the same rows, and each row's time is its index within
 //! its key. The rows of all keys are then visited in their original order (`row_passes.rs`).
 //!
@@ -47,12 +53,13 @@ use tidegate_structures::memory;
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::folds::partners::blocks::{BLOCK, FoldedWord, OfBlocks, PartnerBlock};
+use super::folds::partners::lanes::{IntervalWords, fold_words};
 use super::folds::partners::listed::Lists;
 use super::folds::partners::panes::PaneFold;
 use super::folds::partners::passes::Passes;
 use super::folds::partners::row_passes::RowPasses;
 use super::folds::partners::runs::Runs;
-use super::folds::partners::words::Word;
+use super::folds::partners::words::{Word, WordPlaces};
 use super::inputs::columns::Stream;
 use super::output::OutputColumn;
 use crate::driver::{Driver, Stopped};
@@ -105,6 +112,94 @@ impl std::fmt::Debug for PartnerAggregates<'_> {
     }
 }
 
+/// The functions over the partners in one interval, some of which have been folded.
+pub struct FoldedInterval<'a> {
+    columns: PartnerColumns<'a>,
+    /// The words that the passes have folded.
+    words: Vec<FoldedWord>,
+    /// The functions. Contains `None` for functions that are folded by pane.
+    functions: Vec<Option<Box<dyn OfBlocks>>>,
+}
+
+impl std::fmt::Debug for FoldedInterval<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FoldedInterval").finish_non_exhaustive()
+    }
+}
+
+/// Folds the values of the right rows for several intervals, each of which has its own functions.
+/// The rows on both sides must be the same for all intervals. The intervals share passes over these
+/// rows. Functions that require the partners of left rows are not folded;
+/// [`PartnerAggregates::of_interval`] folds these.
+///
+/// In this example, the right rows of the last 2 and of the last 20 time units are counted:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, OutputValues, PartnerAggregates, fold_intervals,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::{PartnerColumns, interval_partners};
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::{Closed, Interval};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = JoinColumns { ts: &[10, 30], keys: None };
+/// let right = JoinColumns { ts: &[7, 8, 9], keys: None };
+/// let last = |length: i64| Interval { lower: Some(-length), upper: Some(0), closed: Closed::Both };
+/// let intervals = [last(2), last(20)];
+/// let columns = intervals.each_ref().map(|interval| PartnerColumns {
+///     left, right, key_count: 1, interval, with_prevailing: false,
+/// });
+///
+/// let count = [Aggregate::Count(vec![None])];
+/// let folded = fold_intervals(&columns.map(|columns| (columns, &count[..])), &driver)?;
+/// let mut counts = Vec::new();
+/// for (columns, folded) in columns.into_iter().zip(folded) {
+///     let partners = interval_partners(columns, &driver)?;
+///     let found = PartnerAggregates::of_interval(folded, || Ok(&partners), &count, &driver)?;
+///     let OutputValues::Integers(found) = &found.of(0..2)[0].values else { unreachable!() };
+///     counts.push(found.to_vec());
+/// }
+/// assert_eq!(counts, [[2, 0], [3, 0]]);
+/// # Ok::<(), Stopped>(())
+/// ```
+pub fn fold_intervals<'a>(
+    intervals: &[(PartnerColumns<'a>, &[Aggregate<'_>])],
+    driver: &Driver,
+) -> Result<Vec<FoldedInterval<'a>>, Stopped> {
+    let rows = intervals.first().map_or(0, |(columns, _)| columns.right.ts.len());
+    let one_time = OneTime::new(rows, intervals.iter().flat_map(|(_, aggregates)| *aggregates));
+    // No function that depends on times is folded here.
+    let streams = [one_time.rows()];
+    let kinds = intervals.iter().map(|(_, aggregates)| {
+        aggregates.iter().map(|one| kind(one, &streams, &[0])).collect::<Vec<_>>()
+    });
+    let kinds: Vec<_> = kinds.collect();
+    let (mut words, mut folded, mut passes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_sorted = None;
+    for ((columns, _), kinds) in intervals.iter().zip(&kinds) {
+        let has_words = kinds.iter().any(|kind| kind.in_words().is_some());
+        let of_interval = match has_words {
+            true => AnyPasses::new(*columns, &mut is_sorted, driver)?,
+            false => None,
+        };
+        let (mut used, mut functions) = (Vec::new(), Vec::new());
+        for kind in kinds {
+            let in_words = kind.in_words().filter(|_| of_interval.is_some());
+            let function = in_words.map(|function| function.places(&mut words));
+            used.extend(function.iter().flat_map(|function| &function.places).copied());
+            functions.push(function.map(WordPlaces::function));
+        }
+        folded.push(FoldedInterval { columns: *columns, words: Vec::new(), functions });
+        passes.push((of_interval, used));
+    }
+    let found = AnyPasses::fold(&passes, &words, driver)?;
+    folded.iter_mut().zip(found).for_each(|(folded, found)| folded.words = found);
+    Ok(folded)
+}
+
 impl<'a> PartnerAggregates<'a> {
     /// Folds the values of the right rows. `find` returns the partners that
     /// [`interval_partners`](crate::interval::interval_partners) finds for these columns. The
@@ -115,28 +210,39 @@ impl<'a> PartnerAggregates<'a> {
         aggregates: &[Aggregate<'_>],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        let one_time = OneTime::new(columns.right.ts.len(), aggregates);
+        let folded = fold_intervals(&[(columns, aggregates)], driver)?;
+        let folded = folded.into_iter().next().expect("there is one interval");
+        Self::of_interval(folded, find, aggregates, driver)
+    }
+
+    /// Folds the functions of an interval that [`fold_intervals`] has not folded. The other
+    /// arguments are those of [`new`](Self::new).
+    pub fn of_interval(
+        folded: FoldedInterval<'a>,
+        find: impl Fn() -> Result<&'a Partners, Stopped>,
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let FoldedInterval { columns, words, functions: known } = folded;
+        let missing = || aggregates.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let one_time = OneTime::new(columns.right.ts.len(), missing().map(|(one, _)| one));
         let streams = [one_time.rows()];
         let timed = [Stream { ts: columns.right.ts, keys: None }];
-        let of_rows = |one| if is_timed(one) { &timed } else { &streams };
-        let kinds: Vec<_> = aggregates.iter().map(|one| kind(one, of_rows(one), &[0])).collect();
-        let has_words = kinds.iter().any(|kind| kind.in_words().is_some());
-        let passes = if has_words { AnyPasses::new(columns, driver)? } else { None };
-        let (mut words, mut partners, mut folding) = (Vec::new(), None, None);
-        let mut functions = Vec::with_capacity(kinds.len());
-        for kind in &kinds {
-            functions.push(match kind.in_words().filter(|_| passes.is_some()) {
-                Some(function) => function.place(&mut words),
+        let (mut partners, mut folding) = (None, None);
+        let mut functions = Vec::with_capacity(aggregates.len());
+        for (aggregate, known) in aggregates.iter().zip(known) {
+            functions.push(match known {
+                Some(function) => function,
                 None => {
                     let found = *partners.insert(find()?);
                     let folding =
                         folding.get_or_insert_with(|| PaneFold::new(found, columns, driver));
-                    kind.panes(folding)?
+                    let rows = if is_timed(aggregate) { &timed } else { &streams };
+                    kind(aggregate, rows, &[0]).panes(folding)?
                 }
             });
         }
-        let words = passes.map(|passes| passes.fold(&words, driver)).transpose()?;
-        Ok(PartnerAggregates { columns, partners, words: words.unwrap_or_default(), functions })
+        Ok(PartnerAggregates { columns, partners, words, functions })
     }
 
     /// Returns each aggregate's values for a range of left rows.
@@ -161,18 +267,41 @@ enum AnyPasses<'a> {
 }
 
 impl<'a> AnyPasses<'a> {
-    fn new(columns: PartnerColumns<'a>, driver: &Driver) -> Result<Option<Self>, Stopped> {
+    fn new(
+        columns: PartnerColumns<'a>,
+        is_sorted: &mut Option<bool>,
+        driver: &Driver,
+    ) -> Result<Option<Self>, Stopped> {
         match RowPasses::new(columns, driver)? {
             Some(passes) => Ok(Some(AnyPasses::ByNumber(passes))),
-            None => Ok(Passes::new(columns, driver)?.map(AnyPasses::ByTime)),
+            None => Ok(Passes::new(columns, is_sorted, driver)?.map(AnyPasses::ByTime)),
         }
     }
 
-    fn fold(&self, words: &[Word<'_>], driver: &Driver) -> Result<Vec<FoldedWord>, Stopped> {
-        match self {
-            AnyPasses::ByTime(passes) => passes.fold(words, driver),
-            AnyPasses::ByNumber(passes) => passes.fold(words, driver),
+    /// Folds the words that each interval uses. Returns all words for each interval; words that an
+    /// interval does not use are empty.
+    fn fold(
+        intervals: &[(Option<Self>, Vec<usize>)],
+        words: &[Word<'_>],
+        driver: &Driver,
+    ) -> Result<Vec<Vec<FoldedWord>>, Stopped> {
+        let mut found: Vec<Vec<FoldedWord>> = intervals.iter().map(|_| Vec::new()).collect();
+        let (mut by_time, mut places) = (Vec::new(), Vec::new());
+        for (at, (passes, used)) in intervals.iter().enumerate() {
+            match passes {
+                Some(AnyPasses::ByTime(passes)) => {
+                    let needs = (0..words.len()).map(|word| used.contains(&word)).collect();
+                    by_time.push(IntervalWords { passes, needs });
+                    places.push(at);
+                }
+                // Rolling windows have a single interval.
+                Some(AnyPasses::ByNumber(passes)) => found[at] = passes.fold(words, driver)?,
+                None => {}
+            }
         }
+        let folded = fold_words(&by_time, words, driver)?;
+        places.into_iter().zip(folded).for_each(|(at, folded)| found[at] = folded);
+        Ok(found)
     }
 }
 
@@ -225,12 +354,12 @@ struct OneTime(Vec<i64>);
 
 impl OneTime {
     /// Times are read only for functions that choose a row.
-    fn new(rows: usize, aggregates: &[Aggregate<'_>]) -> Self {
+    fn new<'a>(rows: usize, aggregates: impl IntoIterator<Item = &'a Aggregate<'a>>) -> Self {
         let is_chosen = |one: &Aggregate<'_>| {
             use Aggregate::{First, Last, RowOfMax, RowOfMin};
             matches!(one, First(_) | Last(_) | RowOfMin(_) | RowOfMax(_))
         };
-        let rows = if aggregates.iter().any(is_chosen) { rows } else { 0 };
+        let rows = if aggregates.into_iter().any(is_chosen) { rows } else { 0 };
         memory::demand_values::<i64>(rows);
         OneTime(vec![0; rows])
     }

@@ -207,7 +207,7 @@ proptest! {
                 with_prevailing: false,
             };
             let is_empty = length == 0 && closed != Closed::Both || length == 1 && closed == Closed::Neither;
-            let passes = Passes::new(columns, &driver).unwrap();
+            let passes = Passes::new(columns, &mut None, &driver).unwrap();
             prop_assert_eq!(passes.is_some(), in_passes && !is_empty);
             let partners = interval_partners(columns, &driver).unwrap();
             let functions =
@@ -287,5 +287,87 @@ proptest! {
             found.push(all.iter().map(|column| shown(column, rows.len())).collect::<Vec<_>>());
         }
         prop_assert_eq!(&found[0], &found[1]);
+    }
+}
+
+/// Returns the functions that the tests of several intervals compute, and a mask for some of them.
+fn some_functions<'a>(
+    floats: &'a [f64],
+    integers: &'a [i64],
+    mask: &'a BitSet,
+    chosen: u8,
+) -> Vec<Aggregate<'a>> {
+    let floats = |mask| vec![Column { values: floats, mask }];
+    let integers = |mask| vec![Column { values: integers, mask }];
+    let all = vec![
+        Aggregate::Count(vec![None]),
+        Aggregate::Sum(NumberColumns::Floats(floats(None))),
+        Aggregate::Mean(NumberColumns::Floats(floats(Some(mask)))),
+        Aggregate::Sum(NumberColumns::Integers(integers(None))),
+        Aggregate::Max(integers(None)),
+        Aggregate::Last(vec![None]),
+        Aggregate::First(vec![Some(mask)]),
+        Aggregate::Variance(floats(None)),
+    ];
+    all.into_iter()
+        .enumerate()
+        .filter(|(at, _)| chosen >> at & 1 == 1)
+        .map(|(_, one)| one)
+        .collect()
+}
+
+proptest! {
+    /// Functions of several intervals are folded together and one interval at a time.
+    #[test]
+    fn differential_intervals_together_and_alone(
+        left in prop::collection::vec((-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..60),
+        right in prop::collection::vec(
+            (-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)], any::<i8>(), any::<bool>()), 0..200,
+        ),
+        intervals in prop::collection::vec(
+            (prop::option::weighted(0.8, -25..9_i64), prop::option::weighted(0.8, 0..40_i64), any::<u8>()), 1..7,
+        ),
+        same in any::<bool>(),
+        threads in 1..4_usize,
+    ) {
+        let (mut left, mut right) = (left, right);
+        left.sort_by_key(|row| row.0);
+        right.sort_by_key(|row| row.0);
+        let driver = Driver::new(threads, Stop::default());
+        let left_ts: Vec<i64> = left.iter().map(|row| row.0).collect();
+        let left_keys: Vec<u32> = left.iter().map(|row| row.1).collect();
+        let ts: Vec<i64> = right.iter().map(|row| row.0).collect();
+        let keys: Vec<u32> = right.iter().map(|row| row.1).collect();
+        let integers: Vec<i64> = right.iter().map(|row| i64::from(row.2)).collect();
+        let floats: Vec<f64> = right.iter().map(|row| 0.1 * 10_f64.powi(i32::from(row.2) / 6)).collect();
+        let mut mask = BitSet::new(right.len());
+        right.iter().enumerate().filter(|(_, row)| row.3).for_each(|(at, _)| mask.insert(at));
+        let chosen = intervals[0].2;
+        let of_intervals: Vec<(Interval, Vec<Aggregate<'_>>)> = intervals.iter().map(|&(lower, length, own)| {
+            let upper = length.map(|length| lower.unwrap_or(-20) + length);
+            let functions = some_functions(&floats, &integers, &mask, if same { chosen } else { own });
+            (Interval { lower, upper, closed: Closed::Both }, functions)
+        }).collect();
+        let columns = |interval| PartnerColumns {
+            left: JoinColumns { ts: &left_ts, keys: Some(&left_keys) },
+            right: JoinColumns { ts: &ts, keys: Some(&keys) },
+            key_count: 3,
+            interval,
+            with_prevailing: false,
+        };
+        let together: Vec<_> =
+            of_intervals.iter().map(|(interval, functions)| (columns(interval), &functions[..])).collect();
+        let together = fold_intervals(&together, &driver).unwrap();
+        for ((interval, functions), folded) in of_intervals.iter().zip(together) {
+            let partners = interval_partners(columns(interval), &driver).unwrap();
+            let find = || Ok(&partners);
+            let together = PartnerAggregates::of_interval(folded, find, functions, &driver).unwrap();
+            let alone = PartnerAggregates::new(columns(interval), find, functions, &driver).unwrap();
+            let [together, alone] = [together, alone].map(|functions| {
+                let all = functions.of(0..left.len());
+                all.iter().map(|column| shown(column, left.len())).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(together, alone, "{:?}", interval);
+        }
     }
 }

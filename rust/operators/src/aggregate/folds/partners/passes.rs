@@ -15,6 +15,9 @@
 //! The cost of a row is independent of the number of its partners. The rows that a pass reads and
 //! writes are adjacent in memory. Only the states, one per key, need to be looked up. No branch
 //! depends on the side of the next row, because such a branch would be unpredictable.
+//!
+//! The passes here have a single interval. Other passes (`lanes/`) are faster for several intervals,
+//! and if there are many right rows for each left row.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -24,6 +27,7 @@ use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::blocks::FoldedWord;
+use super::operations::{MOST_WORDS, code, for_operations, operation};
 use super::words::{Operation, Word};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, pane_begin, pane_borders, pane_end};
@@ -33,48 +37,45 @@ use crate::rows::interval::LeftReach;
 use crate::rows::{Interval, NO_KEY};
 
 /// The approximate number of rows from both sides in a task.
-const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
+pub(super) const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
 /// The number of right rows whose words are written in one go. The rows are then merged while their
 /// words are still in a cache.
-const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
-
-/// The maximum number of words that a pass folds. More words would not stay in registers.
-const MOST_WORDS: usize = 3;
+pub(super) const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
 /// If states do not fit in a second-level cache, they are prefetched this many rows in advance.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 /// States are prefetched if they take up at least this many bytes in total.
-const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
+pub(super) const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
-/// If there are at least this many right rows for each left row, they are added run by run.
-const RUN_ROWS: usize = 4;
+/// The minimum number of right rows for each left row with which rows are added run by run.
+const RUN_ROWS: usize = if cfg!(test) { 1 } else { 4 };
 
 /// If times or distances exceed this limit, their sums can overflow.
 const FAR: u64 = 1 << 61;
 
 /// The rows on both sides, with keys and in time order, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
-    left: SideRows<'a>,
-    right: SideRows<'a>,
-    key_count: usize,
+    pub(super) left: SideRows<'a>,
+    pub(super) right: SideRows<'a>,
+    pub(super) key_count: usize,
     /// The distances from a left row's time to the start and end of its interval.
     ends: (i64, i64),
     /// The length of intervals, which is also the length of panes. `None` if there is one pane,
     /// because intervals have one end only.
-    length: Option<u64>,
+    pub(super) length: Option<u64>,
     /// The directions in which states are not always empty: backward and forward.
-    directions: [bool; 2],
+    pub(super) directions: [bool; 2],
     /// The first right row in each nonempty pane, and finally the number of right rows.
-    borders: Vec<u32>,
+    pub(super) borders: Vec<u32>,
 }
 
 /// The rows on one side.
 #[derive(Clone, Copy)]
-struct SideRows<'a> {
-    ts: &'a [i64],
-    keys: &'a [u32],
+pub(super) struct SideRows<'a> {
+    pub(super) ts: &'a [i64],
+    pub(super) keys: &'a [u32],
 }
 
 impl<'a> SideRows<'a> {
@@ -82,11 +83,11 @@ impl<'a> SideRows<'a> {
         keys.map(|keys| SideRows { ts, keys })
     }
 
-    fn slice(self, rows: Range<usize>) -> Self {
+    pub(super) fn slice(self, rows: Range<usize>) -> Self {
         SideRows { ts: &self.ts[rows.clone()], keys: &self.keys[rows] }
     }
 
-    fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         self.ts.len()
     }
 
@@ -107,9 +108,10 @@ struct PaneTask {
 impl<'a> Passes<'a> {
     /// Prepares passes over rows in time order. Returns `None` if rows are in any other order or
     /// have no keys. Also returns `None` if intervals have no ends or can extend beyond the 64-bit
-    /// range.
+    /// range. `is_sorted` is whether the rows are in time order, if this is known.
     pub(in crate::aggregate) fn new(
         columns: PartnerColumns<'a>,
+        is_sorted: &mut Option<bool>,
         driver: &Driver,
     ) -> Result<Option<Self>, Stopped> {
         let PartnerColumns { left, right, key_count, interval, with_prevailing } = columns;
@@ -125,7 +127,11 @@ impl<'a> Passes<'a> {
         if with_prevailing || early == late || !is_near {
             return Ok(None);
         }
-        if !are_sorted(&[left.ts, right.ts], driver)? {
+        let is_sorted = match *is_sorted {
+            Some(known) => known,
+            None => *is_sorted.insert(are_sorted(&[left.ts, right.ts], driver)?),
+        };
+        if !is_sorted {
             return Ok(None);
         }
         let length = (directions == [true; 2]).then(|| early.abs_diff(late));
@@ -140,14 +146,14 @@ impl<'a> Passes<'a> {
     /// Folds words in both directions.
     pub(in crate::aggregate) fn fold(
         &self,
-        words: &[Word<'_>],
+        words: &[&Word<'_>],
         driver: &Driver,
     ) -> Result<Vec<FoldedWord>, Stopped> {
         let mut order: Vec<usize> = (0..words.len()).collect();
         order.sort_by_key(|&at| words[at].operation);
         let mut folded: Vec<_> = words.iter().map(|_| FoldedWord::default()).collect();
         for group in order.chunks(MOST_WORDS) {
-            let words: Vec<_> = group.iter().map(|&at| &words[at]).collect();
+            let words: Vec<_> = group.iter().map(|&at| words[at]).collect();
             let found = self.fold_any(&words, driver)?;
             group.iter().zip(found).for_each(|(&at, found)| folded[at] = found);
         }
@@ -156,26 +162,11 @@ impl<'a> Passes<'a> {
 
     /// Folds words whose operations are in ascending order.
     fn fold_any(&self, words: &[&Word<'_>], driver: &Driver) -> Result<Vec<FoldedWord>, Stopped> {
-        use Operation::{Add as A, AddFloats as F, Greatest as G};
         let operations: Vec<_> = words.iter().map(|word| word.operation).collect();
-        macro_rules! folded_as {
-            ($([$($operation:ident),*])*) => {
-                match &operations[..] {
-                    $([$($operation),*] => {
-                        const OPERATIONS: &[Operation] = &[$($operation),*];
-                        let merges = Merges::of::<{ code(OPERATIONS) }>();
-                        self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
-                    })*
-                    _ => unreachable!("there are 1 to MOST_WORDS words, in order"),
-                }
-            };
-        }
-        folded_as! {
-            [A] [F] [G]
-            [A, A] [A, F] [A, G] [F, F] [F, G] [G, G]
-            [A, A, A] [A, A, F] [A, A, G] [A, F, F] [A, F, G] [A, G, G]
-            [F, F, F] [F, F, G] [F, G, G] [G, G, G]
-        }
+        for_operations!(operations, OPERATIONS => {
+            let merges = Merges::of::<{ code(OPERATIONS) }>();
+            self.fold_group::<{ OPERATIONS.len() }>(words, merges, driver)
+        })
     }
 
     fn fold_group<const WORDS: usize>(
@@ -205,10 +196,8 @@ impl<'a> Passes<'a> {
         let states = || memory::filled(self.key_count + 1, empty);
         let scratch = || (states(), memory::filled(BLOCK_ROWS + 1, empty));
         let is_large = size_of::<[u64; WORDS]>() * self.key_count > MANY_BYTES;
-        let has_runs = self.right.len() / RUN_ROWS >= self.left.len();
         let done = driver.map_with(tasks, scratch, |(states, own), (task, found)| {
             let merge = if is_large { merges.many } else { merges.few };
-            let merge = merge[usize::from(has_runs)];
             let merge = if task.is_forward { merge.forward } else { merge.backward };
             let folding = PassFold { passes: self, words, merge, empty, states, own, driver };
             match task.is_forward {
@@ -217,33 +206,46 @@ impl<'a> Passes<'a> {
             }
         })?;
         done.into_iter().collect::<Result<(), _>>()?;
-        let [has_suffixes, has_prefixes] = self.directions;
         let written = suffixes.into_iter().zip(prefixes).zip(words);
-        let written =
-            written.map(|((suffixes, prefixes), word)| match (has_suffixes, has_prefixes) {
-                (true, true) => {
-                    FoldedWord { suffixes: suffixes.written(), prefixes: prefixes.written() }
-                }
-                (true, false) => FoldedWord::whole(word.operation, suffixes.written()),
-                _ => FoldedWord::whole(word.operation, prefixes.written()),
-            });
-        Ok(written.collect())
+        let folded = written.map(|((suffixes, prefixes), word)| {
+            self.folded(word, suffixes.written(), prefixes.written())
+        });
+        Ok(folded.collect())
+    }
+
+    /// Returns a word of the suffixes and prefixes. Words in directions without states are ignored.
+    pub(super) fn folded(
+        &self,
+        word: &Word<'_>,
+        suffixes: Pages<u64>,
+        prefixes: Pages<u64>,
+    ) -> FoldedWord {
+        match self.directions {
+            [true, true] => FoldedWord { suffixes, prefixes },
+            [true, false] => FoldedWord::whole(word.operation, suffixes),
+            _ => FoldedWord::whole(word.operation, prefixes),
+        }
+    }
+
+    /// Returns whether there are many right rows between two left rows.
+    pub(super) fn has_runs(&self) -> bool {
+        self.right.len() / RUN_ROWS >= self.left.len()
     }
 
     /// Returns the distance from a left row's time to its position in a pass.
-    fn reach(&self, is_forward: bool) -> i64 {
+    pub(super) fn reach(&self, is_forward: bool) -> i64 {
         if is_forward { self.ends.1 } else { self.ends.0 }
     }
 
     /// Returns whether a left row's position is before a pane that begins at a given time. An
     /// interval that covers a whole pane is treated as a prefix of the pane, not as a suffix.
-    fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
+    pub(super) fn is_before(&self, is_forward: bool, begin: i64) -> impl Fn(i64) -> bool + use<> {
         let reach = self.reach(is_forward);
         move |ts| if is_forward { ts + reach < begin } else { ts + reach <= begin }
     }
 
     /// Returns the first and last time of the pane that contains `ts`.
-    fn pane(&self, ts: i64) -> (i64, i64) {
+    pub(super) fn pane(&self, ts: i64) -> (i64, i64) {
         match self.length {
             Some(length) => (pane_begin(ts, length), pane_end(ts, length)),
             None => (i64::MIN, i64::MAX),
@@ -292,33 +294,16 @@ fn distances(interval: &Interval) -> Option<((i64, i64), [bool; 2])> {
 }
 
 /// The memory to which the words of adjacent left rows are written.
-type LeftWords<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
+pub(super) type LeftWords<'a, const WORDS: usize> = [&'a mut [Slot<u64>]; WORDS];
 
 /// Splits off and returns the memory for the first rows.
-fn split_off<'a, const WORDS: usize>(
+pub(super) fn split_off<'a, const WORDS: usize>(
     found: &mut LeftWords<'a, WORDS>,
     rows: usize,
 ) -> LeftWords<'a, WORDS> {
     found
         .each_mut()
         .map(|found| found.split_off_mut(..rows).expect("there are at least this many rows"))
-}
-
-/// Encodes operations as a number that the compiler can use as a constant.
-const fn code(operations: &[Operation]) -> u8 {
-    let (mut code, mut at) = (0, 0);
-    while at < operations.len() {
-        code |= (operations[at] as u8) << (2 * at);
-        at += 1;
-    }
-    code
-}
-
-/// Returns the operation of a word.
-#[inline(always)]
-const fn operation<const OPERATIONS: u8>(word: usize) -> Operation {
-    const ALL: [Operation; 3] = [Operation::Add, Operation::AddFloats, Operation::Greatest];
-    ALL[(OPERATIONS >> (2 * word) & 3) as usize]
 }
 
 /// The loop over adjacent rows for a group of operations. This loop is the only code that is
@@ -335,34 +320,25 @@ struct Directions<const WORDS: usize> {
 }
 
 /// One set of loops for states that fit in a second-level cache, and another for larger numbers of
-/// states. Each set has loops for sides of similar length and for right sides that are much longer.
+/// states.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {
-    few: [Directions<WORDS>; 2],
-    many: [Directions<WORDS>; 2],
+    few: Directions<WORDS>,
+    many: Directions<WORDS>,
 }
 
 impl<const WORDS: usize> Merges<WORDS> {
     fn of<const OPERATIONS: u8>() -> Self {
         Merges {
-            few: Directions::of::<OPERATIONS, false>(),
-            many: Directions::of::<OPERATIONS, true>(),
+            few: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, false>,
+                backward: merge::<WORDS, OPERATIONS, false, false>,
+            },
+            many: Directions {
+                forward: merge::<WORDS, OPERATIONS, true, true>,
+                backward: merge::<WORDS, OPERATIONS, false, true>,
+            },
         }
-    }
-}
-
-impl<const WORDS: usize> Directions<WORDS> {
-    fn of<const OPERATIONS: u8, const MANY: bool>() -> [Self; 2] {
-        [
-            Directions {
-                forward: merge::<WORDS, OPERATIONS, true, MANY>,
-                backward: merge::<WORDS, OPERATIONS, false, MANY>,
-            },
-            Directions {
-                forward: merge_runs::<WORDS, OPERATIONS, true, MANY>,
-                backward: merge_runs::<WORDS, OPERATIONS, false, MANY>,
-            },
-        ]
     }
 }
 
@@ -532,58 +508,9 @@ fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MA
     if FORWARD { left } else { lefts - left }
 }
 
-/// Does the same as [`merge`], but faster if there are many right rows between two left rows. The
-/// loop over these rows does not compare left times. Its only unpredictable branch is the one that
-/// ends it.
-fn merge_runs<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
-    rows: &PassRows<'_, WORDS>,
-    states: &mut [[u64; WORDS]],
-    found: LeftWords<'_, WORDS>,
-) -> usize {
-    let (rights, lefts) = (rows.right.len(), rows.left.len());
-    let (right_ts, right_keys) = (rows.right.ts, &rows.right.keys[..rights]);
-    let (left_ts, left_keys) = (rows.left.ts, &rows.left.keys[..lefts]);
-    let own = &rows.own[..rights];
-    let found = found.map(|found| &mut found[..lefts]);
-    // In the backward direction, the next row is the one before the counter.
-    let (mut right, mut left) = if FORWARD { (0, 0) } else { (rights, lefts) };
-    let row = |counted: usize| if FORWARD { counted } else { counted.wrapping_sub(1) };
-    let next = |counted: usize| if FORWARD { counted + 1 } else { counted - 1 };
-    let ahead = |row: usize| if FORWARD { row + AHEAD } else { row.wrapping_sub(AHEAD) };
-    while row(left) < lefts {
-        let of_left = row(left);
-        let place = left_ts[of_left] + rows.reach;
-        let is_passed = |ts: i64| if FORWARD { ts <= place } else { ts >= place };
-        while row(right) < rights && is_passed(right_ts[row(right)]) {
-            let of_right = row(right);
-            if MANY && let Some(&key) = right_keys.get(ahead(of_right)) {
-                prefetch(states, state_of(key));
-            }
-            let state = &mut states[state_of(right_keys[of_right])];
-            for word in 0..WORDS {
-                let added = own[of_right][word];
-                state[word] = operation::<OPERATIONS>(word).apply(state[word], added);
-            }
-            right = next(right);
-        }
-        if row(right) >= rights {
-            break;
-        }
-        if MANY && let Some(&key) = left_keys.get(ahead(of_left)) {
-            prefetch(states, state_of(key));
-        }
-        let state = states[state_of(left_keys[of_left])];
-        for word in 0..WORDS {
-            found[word][of_left].set(state[word]);
-        }
-        left = next(left);
-    }
-    if FORWARD { left } else { lefts - left }
-}
-
 /// Returns the position of a key's state. Rows without a key use the first state.
 #[inline(always)]
-fn state_of(key: u32) -> usize {
+pub(super) fn state_of(key: u32) -> usize {
     const { assert!(NO_KEY == u32::MAX) };
     key.wrapping_add(1) as usize
 }

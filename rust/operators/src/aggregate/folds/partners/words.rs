@@ -53,16 +53,21 @@ impl Operation {
 /// The maximum number of words in a function's state. The number of rows is not counted as a word.
 const WORDS: usize = 2;
 
-/// A function whose state consists of a row count and several words. Each word has its own
-/// operation.
+/// A function whose state consists of several words and, in most cases, a row count. Each word has
+/// its own operation.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
     const OPERATIONS: &[Operation];
 
+    /// `false` if the words of the empty state differ from all other words, so that rows do not
+    /// have to be counted.
+    const COUNTS_ROWS: bool = true;
+
     /// Returns the words that a row adds.
     fn words(value: Self::Input) -> [u64; WORDS];
 
-    /// Returns the state with these words and this row count.
+    /// Returns the state with these words and this row count. If rows are not counted, the count
+    /// is 0.
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
@@ -81,12 +86,26 @@ type Write<'a> = dyn Fn(Range<usize>, &mut [u64], usize) + Sync + 'a;
 /// A function, described by the words that it needs.
 pub(in crate::aggregate) struct WordFunction<'a> {
     words: Vec<Word<'a>>,
-    rows: Word<'a>,
+    /// The number of rows, if it is counted.
+    rows: Option<Word<'a>>,
     make: Make,
 }
 
-/// Creates a function from the indices of its words among all words. The last word is the number of
-/// rows.
+/// A function, described by the indices of its words among all words.
+pub(in crate::aggregate) struct WordPlaces {
+    pub(in crate::aggregate) places: Vec<usize>,
+    make: Make,
+}
+
+impl WordPlaces {
+    /// Returns the function in the form that reads folded words.
+    pub(in crate::aggregate) fn function(self) -> Box<dyn OfBlocks> {
+        (self.make)(self.places)
+    }
+}
+
+/// Creates a function from the indices of its words among all words. If rows are counted, the last
+/// word is their number.
 type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
 
 impl<'a> WordFunction<'a> {
@@ -105,20 +124,21 @@ impl<'a> WordFunction<'a> {
         };
         WordFunction {
             words: F::OPERATIONS.iter().enumerate().map(word).collect(),
-            rows: Word {
+            rows: F::COUNTS_ROWS.then(|| Word {
                 operation: Operation::Add,
                 source: Some((TypeId::of::<Count>(), [0, 0, address_of(mask)], 0)),
                 write: Box::new(move |rows, words, step| {
                     let ones = std::iter::repeat_n(1, rows.len());
                     write(rows, ones, words, step, mask, 0);
                 }),
-            },
+            }),
             make: |places| Box::new(PassFunction::<F> { places, function: PhantomData }),
         }
     }
 
-    /// Returns the same function, with the indices of its words among all words.
-    pub(in crate::aggregate) fn place(self, all: &mut Vec<Word<'a>>) -> Box<dyn OfBlocks> {
+    /// Returns the indices of the function's words among all words. Adds the words that are
+    /// missing.
+    pub(in crate::aggregate) fn places(self, all: &mut Vec<Word<'a>>) -> WordPlaces {
         let place = |word: Word<'a>| {
             let is_same = |known: &Word<'_>| known.source.is_some() && known.source == word.source;
             all.iter().position(is_same).unwrap_or_else(|| {
@@ -126,7 +146,8 @@ impl<'a> WordFunction<'a> {
                 all.len() - 1
             })
         };
-        (self.make)(self.words.into_iter().chain([self.rows]).map(place).collect())
+        let places = self.words.into_iter().chain(self.rows).map(place).collect();
+        WordPlaces { places, make: self.make }
     }
 }
 
@@ -186,9 +207,13 @@ impl<F: OfWords> OfBlocks for PassFunction<F> {
 impl<F: OfWords> PartnerResults for ResultColumn<'_, PassFunction<F>, F::Output> {
     fn add(&mut self, block: &PartnerBlock<'_>) {
         let word = |at: usize| block.words[self.function.places[at]].of(&block.left);
-        let rows = word(F::OPERATIONS.len()).map(|(one, other)| one + other);
         let apply = |at: usize, (one, other)| F::OPERATIONS[at].apply(one, other);
         let finish = |words, rows| F::finish(F::state(words, rows));
+        if !F::COUNTS_ROWS {
+            const { assert!(F::COUNTS_ROWS || F::OPERATIONS.len() == 1) };
+            return self.extend(word(0).map(|a| finish([apply(0, a), 0], 0)));
+        }
+        let rows = word(F::OPERATIONS.len()).map(|(one, other)| one + other);
         match F::OPERATIONS.len() {
             0 => self.extend(rows.map(|rows| finish([0; WORDS], rows))),
             1 => self.extend(word(0).zip(rows).map(|(a, rows)| finish([apply(0, a), 0], rows))),
@@ -295,6 +320,7 @@ impl OfWords for WeightedMean {
 /// largest.
 impl<const LAST: bool> OfWords for Pick<LAST> {
     const OPERATIONS: &[Operation] = &[Operation::Greatest];
+    const COUNTS_ROWS: bool = false;
 
     #[inline]
     fn words((_, row): (i64, u32)) -> [u64; WORDS] {
@@ -302,8 +328,11 @@ impl<const LAST: bool> OfWords for Pick<LAST> {
     }
 
     #[inline]
-    fn state(words: [u64; WORDS], rows: u64) -> (i64, u32) {
-        let row = ranked(i64::of_words(words), LAST) as u32;
-        if rows == 0 { Self::EMPTY } else { (0, row) }
+    fn state(words: [u64; WORDS], _rows: u64) -> (i64, u32) {
+        match i64::of_words(words) {
+            // No row has this number.
+            i64::MIN => Self::EMPTY,
+            word => (0, ranked(word, LAST) as u32),
+        }
     }
 }
