@@ -1,7 +1,7 @@
 //! Passes over the rows on both sides in time order, for several intervals at once.
 //!
 //! Like [`Passes`], each pass visits the rows on both sides, merged by time. The words of a right
-//! row are computed once for all intervals. Each distinct length of panes has a *lane*. A key's
+//! row are computed once. Each distinct length of panes has a *lane*. A key's
 //! state contains a number for each word and lane, and a right row updates the numbers in all lanes
 //! with vector instructions.
 //!
@@ -34,11 +34,11 @@ mod walk;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
+use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 
 use super::blocks::FoldedWord;
 use super::operations::{MOST_WORDS, code, for_operations};
-use super::passes::{Passes, TASK};
+use super::passes::{LeftWords, Passes, TASK};
 use super::words::{Operation, Word};
 use crate::driver::{Driver, Stopped};
 use rows::{IntervalResults, LaneLoops, LeftCursor, LeftCursors, LeftReads};
@@ -372,27 +372,21 @@ impl Direction<'_, '_> {
         tasks: &[LaneTask],
         pages: &'f mut DirectionPages<WORDS>,
     ) -> Vec<Vec<IntervalResults<'f, WORDS>>> {
-        let mut rest: Vec<Option<[&'f mut [Slot<u64>]; WORDS]>> = pages
-            .iter_mut()
-            .map(|pages| Some(pages.each_mut().map(|pages| &mut pages[..])))
-            .collect();
-        let mut rest: Vec<_> = self
-            .intervals
-            .iter()
-            .map(|one| rest[one.interval].take().expect("listed once"))
-            .collect();
+        let all = pages.iter_mut().map(|pages| Some(pages.each_mut().map(|pages| &mut pages[..])));
+        let mut all: Vec<Option<LeftWords<'f, WORDS>>> = all.collect();
+        let rest = self.intervals.iter().map(|one| all[one.interval].take());
+        let mut rest: Vec<_> =
+            rest.map(|rest| rest.expect("each interval is listed once")).collect();
         let of_task = |task: &LaneTask| {
-            let of_interval = |((one, left), rest): (
-                (&LaneInterval<'_, '_>, &Range<usize>),
-                &mut [&'f mut [Slot<u64>]; WORDS],
-            )| {
+            let mut results = Vec::with_capacity(rest.len());
+            for ((one, left), rest) in self.intervals.iter().zip(&task.left).zip(&mut rest) {
                 let found = rest.each_mut().map(|rest| {
                     let rows = left.len().min(rest.len());
                     rest.split_off_mut(..rows).expect("there are at least this many rows")
                 });
-                IntervalResults { lane: one.lane, first: left.start, found }
-            };
-            self.intervals.iter().zip(&task.left).zip(&mut rest).map(of_interval).collect()
+                results.push(IntervalResults { lane: one.lane, first: left.start, found });
+            }
+            results
         };
         tasks.iter().map(of_task).collect()
     }

@@ -139,8 +139,8 @@ impl<const WORDS: usize> LeftReads<'_, '_, WORDS> {
             let is_current = state.panes[*lane] == states.panes[*lane];
             // Rows outside of the results belong to other tasks.
             let at = row.wrapping_sub(*first);
-            for word in 0..WORDS {
-                if let Some(slot) = found[word].get_mut(at) {
+            for (word, found) in found.iter_mut().enumerate() {
+                if let Some(slot) = found.get_mut(at) {
                     let number = state.words[word][*lane];
                     slot.set(if is_current { number } else { states.empty[word] });
                 }
@@ -179,6 +179,7 @@ impl<const WORDS: usize, const LANES: usize> LaneStates<'_, WORDS, LANES> {
     }
 
     /// Adds the words of a row to the state of its key.
+    #[expect(clippy::needless_range_loop, reason = "iterators would not be vectorized")]
     #[inline(always)]
     fn add<const OPERATIONS: u8>(&mut self, key: u32, added: [u64; WORDS]) {
         let state = &mut self.states[state_of(key)];
