@@ -1,4 +1,4 @@
-"""Measures workload W10: several intervals, and several offsets, around each row.
+"""Measures workload W10: several intervals, offsets and tables around each row.
 
 Labels and events are in time order over a year, have uniform keys and distinct times. Sums of the
 events' values are exact. The cases are:
@@ -6,12 +6,13 @@ events' values are exact. The cases are:
 - `interval`: count, sum, mean and maximum over the last day at each label;
 - `intervals`: the same functions over the last hour, day, 7 days and 30 days;
 - `offset`: the last value at each label;
-- `offsets`: the last value 0, 1, 10 and 60 s after each label.
+- `offsets`: the last value 0, 1, 10 and 60 s after each label;
+- `tables`: the functions of `interval` over each of five tables, which share out the events.
 
-`tidegate` makes one call. `tidegate calls` makes one call for each interval or offset, and puts the
-columns together. The systems take turns, each in a fresh process per round. Before any later call
-is timed, the first results are compared by their number of rows and a checksum of all columns. The
-script prints Markdown tables.
+`tidegate` makes one call. `tidegate calls` makes one call for each interval, offset or table, and
+puts the columns together. The systems take turns, each in a fresh process per round. Before any
+later call is timed, the first results are compared by their number of rows and a checksum of all
+columns. The script prints Markdown tables.
 
     python benches/w10.py --labels 1000000 --events 10000000 --keys 1000 --threads 2 --rounds 5
 """
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 YEAR_US = 365 * 86_400_000_000
 INTERVALS = ["1h", "1d", "7d", "30d"]
 OFFSETS = ["0s", "1s", "10s", "60s"]
-CASES = ["interval", "intervals", "offset", "offsets"]
+CASES = ["interval", "intervals", "offset", "offsets", "tables"]
+TABLES = 5
 FUNCTIONS = ["n", "sum", "mean", "max"]
 
 
@@ -64,9 +66,17 @@ class Job:
     @property
     def spans(self) -> list[str]:
         """The intervals or offsets of the case."""
-        return {"interval": ["1d"], "intervals": INTERVALS, "offset": ["0s"]}.get(
-            self.case, OFFSETS
-        )
+        of_case = {"interval": ["1d"], "intervals": INTERVALS, "offset": ["0s"], "tables": ["1d"]}
+        return of_case.get(self.case, OFFSETS)
+
+    def parts(self) -> dict[str, pa.Table]:
+        """Return the events of each table."""
+        events = self.read("events")
+        numbers = np.arange(len(events))
+        return {
+            f"t{at}": events.take(pa.array(numbers[at::TABLES])).combine_chunks()
+            for at in range(TABLES)
+        }
 
     @property
     def has_offsets(self) -> bool:
@@ -100,6 +110,12 @@ def tidegate(job: Job) -> Callable[[], Any]:
 
     labels, events = job.read("labels"), job.read("events")
     query: dict[str, Any] = {"on": "ts", "by": "k", "threads": job.threads}
+    if job.case == "tables":
+        views = {
+            name: tg.FeatureView(part, lower="-1d", aggs=_functions("1d"))
+            for name, part in job.parts().items()
+        }
+        return lambda: tg.features(labels, views, **query)
     if job.case == "offset":
         query["columns"] = ["ts", "k", "v"]
         return lambda: tg.asof_join(labels, events, **query).rename_columns({"v": "v_0s"})
@@ -118,6 +134,19 @@ def tidegate_calls(job: Job) -> Callable[[], Any]:
 
     labels, events = job.read("labels"), job.read("events")
     query: dict[str, Any] = {"by": "k", "threads": job.threads}
+    parts = job.parts() if job.case == "tables" else {}
+
+    def of_tables() -> pa.Table:
+        result = labels
+        for table, part in parts.items():
+            interval: dict[str, Any] = {"lower": "-1d", "upper": "0s", "aggs": _functions("1d")}
+            found = tg.interval_join(labels, part, on="ts", **query, **interval)
+            for name in _functions("1d"):
+                result = result.append_column(f"{table}_{name}", found[name])
+        return result
+
+    if job.case == "tables":
+        return of_tables
 
     def at(span: str) -> pa.Table:
         if job.has_offsets:
@@ -151,6 +180,7 @@ def polars(job: Job) -> Callable[[], Any]:
 
     labels, events = pl.DataFrame(job.read("labels")), pl.DataFrame(job.read("events"))
     col = pl.col
+    parts = job.parts() if job.case == "tables" else {}
     if job.has_offsets:
 
         def at(span: str) -> pl.Series:
@@ -169,7 +199,7 @@ def polars(job: Job) -> Callable[[], Any]:
         }
         return [one.over("k").alias(f"{name}_{span}") for name, one in made.items()]
 
-    def run() -> pl.DataFrame:
+    def run(events: pl.DataFrame = events) -> pl.DataFrame:
         one = pl.lit(1, pl.Int64)
         both = pl.concat(
             [
@@ -180,7 +210,14 @@ def polars(job: Job) -> Callable[[], Any]:
         columns = [expression for span in job.spans for expression in rolling(span)]
         return both.with_columns(columns).filter(col("is_event") == 0).drop("v", "is_event")
 
-    return run
+    def of_tables() -> pl.DataFrame:
+        found = [labels]
+        for table, part in parts.items():
+            values = run(pl.DataFrame(part)).select(pl.exclude("ts", "k"))
+            found.append(values.rename({name: f"{table}_{name}" for name in values.columns}))
+        return pl.concat(found, how="horizontal")
+
+    return of_tables if job.case == "tables" else run
 
 
 def duckdb(job: Job) -> Callable[[], Any]:
@@ -227,8 +264,8 @@ FORMS: dict[str, Form] = {
     "polars": polars,
     "duckdb": duckdb,
 }
-WITHOUT = {("tidegate calls", "interval"), ("tidegate calls", "offset")}
-"""Cases in which a system would repeat another form."""
+WITHOUT = {("tidegate calls", "interval"), ("tidegate calls", "offset"), ("duckdb", "tables")}
+"""Cases in which a system would repeat another form, or repeat its own statement for each table."""
 
 
 def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of any system
@@ -240,7 +277,7 @@ def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of 
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64())
         # Some systems return 0 as the sum of no values. Counts of any type are equal.
-        missing = 0.0 if name.startswith("sum") else -1.0
+        missing = 0.0 if "sum" in name else -1.0
         column = pc.fill_null(column.cast(pa.float64(), safe=False), missing)
         columns.append(np.round(column.to_numpy(), 6))
     checksum = hash_rows(columns)
