@@ -1076,8 +1076,8 @@ OPTIONS: tuple[Option, ...] = (
         `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier row.
         `interpolate`: the row before and the row after. Numeric columns, except those in `on` and
         `by`, are then interpolated between the two rows as float64, and all other columns have the
-        values of the row before. If a row has the time `l.on`, its values are returned. Otherwise,
-        a left row without a row on both sides is unmatched.
+        values of the row before. If the time of a row equals `l.on`, that row's values are
+        returned. Otherwise, a left row without a row on both sides is unmatched.
         """,
         default="'backward'",
         command=OfCommand(

@@ -157,8 +157,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
             row. `interpolate`: the row before and the row after. Numeric columns, except those in
             `on` and `by`, are then interpolated between the two rows as float64, and all other
-            columns have the values of the row before. If a row has the time `l.on`, its values are
-            returned. Otherwise, a left row without a row on both sides is unmatched.
+            columns have the values of the row before. If the time of a row equals `l.on`, that
+            row's values are returned. Otherwise, a left row without a row on both sides is
+            unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound. With `at`, the difference is measured from the time at the
@@ -305,8 +306,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
             row. `interpolate`: the row before and the row after. Numeric columns, except those in
             `on` and `by`, are then interpolated between the two rows as float64, and all other
-            columns have the values of the row before. If a row has the time `l.on`, its values are
-            returned. Otherwise, a left row without a row on both sides is unmatched.
+            columns have the values of the row before. If the time of a row equals `l.on`, that
+            row's values are returned. Otherwise, a left row without a row on both sides is
+            unmatched.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound. With `at`, the difference is measured from the time at the

@@ -748,8 +748,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
             row. `interpolate`: the row before and the row after. Numeric columns, except those in
             `on` and `by`, are then interpolated between the two rows as float64, and all other
-            columns have the values of the row before. If a row has the time `l.on`, its values are
-            returned. Otherwise, a left row without a row on both sides is unmatched.
+            columns have the values of the row before. If the time of a row equals `l.on`, that
+            row's values are returned. Otherwise, a left row without a row on both sides is
+            unmatched.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound. With `at`, the difference is measured from the time at the
             offset, and a list gives each offset its own tolerance.

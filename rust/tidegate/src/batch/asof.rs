@@ -195,8 +195,7 @@ impl Search<'_> {
         Ok((chosen(found, left_ts, right_ts, self.driver)?, method))
     }
 
-    /// Chooses the nearest few partners among the candidates of each left row, which are in time
-    /// order.
+    /// Selects the few nearest partners from each left row's candidates, which are sorted by time.
     fn choose_several(
         &self,
         candidates: Matches,

@@ -317,7 +317,7 @@ fn some_functions<'a>(
 }
 
 proptest! {
-    /// Functions of several intervals are folded together and one interval at a time.
+    /// Functions of several intervals are folded both together and one interval at a time.
     #[test]
     fn differential_intervals_together_and_alone(
         left in prop::collection::vec((-60..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..60),

@@ -281,7 +281,7 @@ impl<'g, 'p, 'a> Lanes<'g, 'p, 'a> {
         self.intervals.iter().all(|one| length(one) == length(&self.intervals[0]))
     }
 
-    /// Folds a group of words. Returns the folded words of all intervals, for each word.
+    /// Folds a group of words. For each word, returns its folded values in all intervals.
     fn fold_group<const WORDS: usize, const LANES: usize>(
         &self,
         words: [(usize, &Word<'_>); WORDS],
@@ -340,8 +340,8 @@ impl<'g, 'p, 'a> Lanes<'g, 'p, 'a> {
         self.intervals.iter().map(of_interval).collect()
     }
 
-    /// Combines the results of both directions. Returns the folded words of all intervals, for each
-    /// word.
+    /// Combines the results of both directions. For each word, returns its folded values in all
+    /// intervals.
     fn folded<const WORDS: usize>(
         &self,
         numbers: &[usize; WORDS],

@@ -58,7 +58,7 @@ impl<'a> LanePane<'a> {
 /// The memory that a thread uses for all of its walks.
 pub(super) struct WalkMemory<const WORDS: usize, const LANES: usize> {
     states: Vec<LaneState<WORDS, LANES>>,
-    /// For each word, what adjacent right rows add.
+    /// For each word, the combined contribution of adjacent right rows.
     own: Vec<u64>,
     /// The number of the most recent pane. All panes have different numbers.
     panes: u64,
