@@ -17,8 +17,7 @@ import campaign
 import tidegate as tg
 import tidegate.pandas
 import tidegate.polars
-from tidegate import FeatureView, SchemaError, TidegateError, agg, left, right
-from tidegate.calls import feature_joins
+from tidegate import ClosedError, FeatureView, SchemaError, TidegateError, agg, left, right
 
 Row = dict[str, Any]
 
@@ -160,10 +159,9 @@ def drawn(
 
 
 @pytest.mark.parametrize("seed", range(campaign.tries(60)))
-def test_oracle_a_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracle_a_loop(seed: int) -> None:
     chance = campaign.rng(f"features {seed}")
     labels, views, expected = drawn(chance)
-    monkeypatch.setattr(feature_joins, "SORTED_ROWS", chance.choice([0, 1 << 16]))
     made = tg.features(labels, views, on="ts", by="k", threads=chance.choice([1, 3]))
     assert made.to_pylist() == expected
 
@@ -259,6 +257,8 @@ CALL: dict[str, Any] = {"on": "at", "by": "user"}
         ({"available_after": pd.offsets.Second(40)}, [1, 1], [1.0, 2.0]),
         ({"available_after": right.delay}, [1, 2], [1.0, 3.0]),
         ({"available_at": "seen"}, [1, 1], [1.0, 2.0]),
+        ({"available_at": "seen", "upper": "0s"}, [1, 1], [1.0, 2.0]),
+        ({"available_at": "seen", "upper": timedelta()}, [1, 1], [1.0, 2.0]),
     ],
 )
 def test_delays_of_timestamps(known: Row, counts: list[int], prices: list[float]) -> None:
@@ -318,6 +318,33 @@ def test_options() -> None:
     assert "user = name" in text
 
 
+def test_a_stream_is_read_only_once() -> None:
+    view = FeatureView(CLICKS.to_reader(), on="time", by="name", columns=["price"])
+    for call in (tg.features, tg.features_batches):
+        with pytest.raises(ClosedError, match=r"views\['a'\] and views\['b'\] are the same stream"):
+            call(LABELS, {"a": view, "b": view}, **CALL)
+        labels = LABELS.to_reader()
+        with pytest.raises(ClosedError, match=r"labels and views\['a'\] are the same stream"):
+            call(labels, {"a": replace(view, table=labels)}, **CALL)
+        with pytest.raises(TypeError, match="got Table"):
+            call(labels, {"a": CLICKS}, **CALL)
+        # No call has read a row.
+        assert labels.read_all().equals(LABELS)
+    assert tg.features(LABELS, {"a": view}, **CALL)["a_price"].to_pylist() == [2.0, 3.0]
+
+
+def test_the_next_call_works_after_a_failure(tmp_path: Path) -> None:
+    view = FeatureView(CLICKS, on="time", by="name", columns=["price"])
+    views = {"a": view, "b": replace(view, table=tmp_path / "missing.parquet")}
+    for limit in ({}, {"memory_limit": "512MB"}):
+        with pytest.raises(TidegateError, match=r"views\['b'\]: .*missing.parquet"):
+            tg.features_batches(LABELS, views, **CALL, **limit)
+        pq.write_table(CLICKS, tmp_path / "missing.parquet")
+        with tg.features_batches(LABELS, views, **CALL, **limit) as reader:
+            assert [batch["b_price"].to_pylist() for batch in reader] == [[2.0, 3.0]]
+        (tmp_path / "missing.parquet").unlink()
+
+
 def test_numeric_times() -> None:
     labels = pa.table({"at": [60, 120], "user": ["u", "u"]})
     view = FeatureView(CLICKS, on="time", by="name", columns=["price"], available_at="seen")
@@ -370,10 +397,13 @@ def test_numeric_times() -> None:
             {"by": ["name", "price"]},
             {},
             TidegateError,
-            "2 key columns, but the by .* has 1",
+            "2 key columns, but the call.s own by has 1",
         ),
         ({}, {"names": "{view}"}, TidegateError, r"pattern with {view} and {name}"),
         ({}, {"names": "{side}_{name}"}, TidegateError, r"pattern with {view} and {name}"),
+        ({}, {"columns": ["z"]}, SchemaError, "labels: there is no column `z`, which `columns`"),
+        ({}, {"columns": "y"}, TypeError, r"columns: expected a list of names; write \['y'\]"),
+        ({}, {"views": [CLICKS], "unit": "s"}, TypeError, "views: expected a mapping .*, got list"),
         ({}, {"views": {}}, TypeError, "views: expected a mapping .* an empty mapping"),
         (
             {},

@@ -59,10 +59,23 @@ def test_frames_of_other_libraries() -> None:
         tg.check_point_in_time(of_pandas, LABELS.to_pandas(), {"e": EVENTS}, on="ts")
 
 
+def test_the_index_of_a_frame_is_not_a_feature() -> None:
+    def numbered(labels: pa.Table, _events: object) -> pd.DataFrame:
+        frame = labels.to_pandas()
+        return frame.set_index(pd.Index(range(len(frame), 0, -1)))
+
+    tg.check_point_in_time(numbered, LABELS, {"e": EVENTS}, on="ts")
+
+
 def test_arguments_are_checked() -> None:
     call: dict[str, Any] = {"labels": LABELS, "events": {"e": EVENTS}, "on": "ts"}
     with pytest.raises(SchemaError, match="e: there is no column 'sen' with the time"):
         tg.check_point_in_time(computed(), **call, known={"e": "sen"})
+    in_days = EVENTS.set_column(0, "ts", EVENTS["ts"].cast(pa.int32()).cast(pa.date32()))
+    with pytest.raises(SchemaError, match=r"e: times of type date32.* cannot be compared with"):
+        tg.check_point_in_time(lambda labels, _: labels, **{**call, "events": {"e": in_days}})
+    with pytest.raises(TypeError, match="events: expected a mapping of names to tables, got Table"):
+        tg.check_point_in_time(computed(), **{**call, "events": EVENTS})
     with pytest.raises(TidegateError, match="samples: expected at least 1, got 0"):
         tg.check_point_in_time(computed(), **call, samples=0)
     with pytest.raises(TidegateError, match="expected one row per label, 4 in all, got 1"):

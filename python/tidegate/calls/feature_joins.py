@@ -1,23 +1,25 @@
 """Joins labels with each view of `features`, and assembles the results.
 
-A label's features do not depend on other labels. Labels in memory are therefore read once and
-sorted once, and each join returns only its own columns, in the order of the labels. With a memory
+Labels in memory are read once, and each join returns only the columns that it adds. With a memory
 limit, each join instead passes its result on to the next join, batch by batch.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate import TidegateError, _tidegate, agg
+from tidegate import SchemaError, TidegateError, _tidegate, agg
 from tidegate.agg import Aggregate
 from tidegate.bounded import results
 from tidegate.calls import epochs, functions
+from tidegate.calls.distinct import check_streams
 from tidegate.calls.inputs import OpenTable, columns_of, read_table, schema_of
 from tidegate.calls.merges import UNIT_OF_WHOLE
 from tidegate.expressions import Expr, left, right
@@ -27,12 +29,6 @@ if TYPE_CHECKING:
     from tidegate._tidegate import BatchReader
     from tidegate.types import JoinStats
 
-SORTED_ROWS = 1 << 16
-"""From this number of labels on, labels that are not in time order are sorted first."""
-
-SORTED_BYTES = 1 << 30
-"""Labels with more bytes than this are not sorted, because one array might not hold a column."""
-
 SUFFIX = "\x1fright"
 """The suffix of event columns whose names are also those of label columns."""
 
@@ -41,7 +37,7 @@ CLOSED_WITH_UPPER = {"both": "both", "left": "both", "right": "right", "neither"
 
 
 @dataclass(frozen=True)
-class Step:
+class ViewJoin:
     """The interval join that computes the features of one view.
 
     Args:
@@ -73,11 +69,51 @@ class Call:
     names: str
 
 
+def check_views(views: Any) -> None:  # noqa: ANN401 - any argument
+    """Check that `views` maps names to views."""
+    if not isinstance(views, Mapping) or not views:
+        message = "views: expected a mapping of names to tidegate.FeatureView(...), "
+        message += (
+            f"got {'an empty mapping' if isinstance(views, Mapping) else type(views).__name__}"
+        )
+        raise TypeError(message)
+    for name, view in views.items():
+        if not isinstance(view, FeatureView):
+            message = f"views: expected tidegate.FeatureView(...) for {name!r}, "
+            message += f"got {type(view).__name__}"
+            raise TypeError(message)
+
+
+def _check_inputs(given: Mapping[str, Any]) -> None:
+    """Check the arguments that can be checked before any input is read."""
+    check_views(given["views"])
+    tables = {f"views[{name!r}]": view.table for name, view in given["views"].items()}
+    check_streams([given["labels"], *tables.values()], ["labels", *tables])
+
+
+def kept(columns: Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """Return the columns of the labels in the result, given the names of all columns.
+
+    Raises:
+        SchemaError: The labels have no such column.
+        TypeError: A single name is given instead of a list.
+    """
+    if isinstance(columns, str):
+        message = f"columns: expected a list of names; write [{columns!r}]"
+        raise TypeError(message)
+    found = list(names if columns is None else columns)
+    if missing := [name for name in found if name not in names]:
+        message = f"labels: there is no column `{missing[0]}`, which `columns` names; it has "
+        message += ", ".join(f"`{name}`" for name in names)
+        raise SchemaError(message)
+    return found
+
+
 def planned(
     labels: Any,  # noqa: ANN401 - a schema or an input
     views: Mapping[str, FeatureView],
     call: Call,
-) -> list[Step]:
+) -> list[ViewJoin]:
     """Return the join for each view.
 
     Args:
@@ -89,19 +125,10 @@ def planned(
         TidegateError: A view is not valid for these labels; the message names the view.
         TypeError: A view has the wrong type.
     """
-    if not isinstance(views, Mapping) or not views:
-        message = "views: expected a mapping of names to tidegate.FeatureView(...), "
-        message += (
-            f"got {'an empty mapping' if isinstance(views, Mapping) else type(views).__name__}"
-        )
-        raise TypeError(message)
+    check_views(views)
     known = {*_names_of(labels)}
     steps = []
     for name, view in views.items():
-        if not isinstance(view, FeatureView):
-            message = f"views: expected tidegate.FeatureView(...) for {name!r}, "
-            message += f"got {type(view).__name__}"
-            raise TypeError(message)
         with Named(name):
             step = _step(name, view, labels, call)
             for feature in step.features:
@@ -116,6 +143,7 @@ def planned(
 def table(arguments: dict[str, Any]) -> pa.Table:
     """Compute the features of all labels; `arguments` maps names to the arguments of the call."""
     given = arguments
+    _check_inputs(given)
     if given["memory_limit"] is not None or given["lateness"] is not None:
         found: pa.Table = _in_turn(given, functions.interval_join)
         return found
@@ -130,6 +158,7 @@ def table(arguments: dict[str, Any]) -> pa.Table:
 def with_times(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with timestamps in place of numeric times."""
     on, views = given["on"], given["views"]
+    check_views(views)
     inputs, columns = {"labels": given["labels"]}, {"labels": [on]}
     for name, view in views.items():
         inputs[name] = view.table
@@ -143,25 +172,23 @@ def with_times(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def joined(
     rows: pa.Table,
-    steps: Sequence[Step],
+    steps: Sequence[ViewJoin],
     call: Call,
     columns: Sequence[str] | None,
     threads: int | None,
 ) -> pa.Table:
     """Join the labels with each view, and return the labels with the features of all views."""
-    kept = rows if columns is None else rows.select(columns)
-    read, order = _read(rows, steps, call)
+    result = rows if columns is None else rows.select(kept(columns, rows.column_names))
+    read = _read(rows, steps, call)
     for step in steps:
         with Named(step.view):
             found = _features(read, step, threads)
-        if order is not None:
-            found = found.take(order)
         for name in step.features:
-            kept = kept.append_column(found.schema.field(name), found[name])
-    return kept
+            result = result.append_column(found.schema.field(name), found[name])
+    return result
 
 
-def _features(labels: pa.Table, step: Step, threads: int | None) -> pa.Table:
+def _features(labels: pa.Table, step: ViewJoin, threads: int | None) -> pa.Table:
     """Return only the features of a view, in the order of the labels."""
     arguments = dict(step.arguments)
     aggs = {name: one for name, one in arguments.pop("aggs").items() if name not in step.matched}
@@ -197,6 +224,7 @@ def _features(labels: pa.Table, step: Step, threads: int | None) -> pa.Table:
 
 def batches(arguments: dict[str, Any]) -> BatchReader[JoinStats]:
     """Compute the features of all labels, batch by batch."""
+    _check_inputs(arguments)
     if arguments["memory_limit"] is not None or arguments["lateness"] is not None:
         reader: BatchReader[JoinStats] = _in_turn(arguments, functions.interval_join_batches)
         return reader
@@ -209,6 +237,7 @@ def operators(arguments: dict[str, Any]) -> list[_tidegate.IntervalJoin]:
     given = arguments
     of_labels, of_views = _lateness(given["lateness"])
     schema = columns_of(schema_of("labels", given["labels"]))
+    kept(given["columns"], _names_of(schema))
     steps = planned(schema, given["views"], Call(given["on"], given["by"], given["names"]))
     found: list[_tidegate.IntervalJoin] = []
     for number, step in enumerate(steps):
@@ -226,7 +255,9 @@ def operators(arguments: dict[str, Any]) -> list[_tidegate.IntervalJoin]:
     return found
 
 
-def _columns(columns: Sequence[str] | None, steps: Sequence[Step], number: int) -> list[str] | None:
+def _columns(
+    columns: Sequence[str] | None, steps: Sequence[ViewJoin], number: int
+) -> list[str] | None:
     """Return the columns that a join returns; only the last one leaves out columns of labels."""
     if columns is None or number < len(steps) - 1:
         return None
@@ -238,7 +269,7 @@ def _lateness(given: Any) -> tuple[Any, Any]:  # noqa: ANN401 - of any kind
     return given if isinstance(given, tuple) else (given, given)
 
 
-def _check_final(step: Step) -> None:
+def _check_final(step: ViewJoin) -> None:
     """Check that a stream's features are final at some time before its end."""
     for function in step.arguments["aggs"].values():
         upper = dict(function.interval).get("upper", step.arguments["upper"])
@@ -248,39 +279,19 @@ def _check_final(step: Step) -> None:
             raise TidegateError(message)
 
 
-def _read(
-    rows: pa.Table, steps: Sequence[Step], call: Call
-) -> tuple[pa.Table, pa.Array[Any] | None]:
-    """Return the columns of the labels that the joins read, in time order.
-
-    Returns:
-        The labels, and the place of each label among them; None if they have not been sorted.
-    """
+def _read(rows: pa.Table, steps: Sequence[ViewJoin], call: Call) -> pa.Table:
+    """Return the columns of the labels that the joins read, because each join checks its inputs."""
     used = [call.on, *([call.by] if isinstance(call.by, str | Expr) else call.by or ())]
     for step in steps:
         own = step.arguments["by"]
         if isinstance(own, Mapping | list):
             used += [one[0] if isinstance(one, tuple) else one for one in own]
-    are_columns = all(isinstance(name, str) and name in rows.schema.names for name in used)
-    if are_columns and all(map(_reads_names, steps)):
-        rows = rows.select([*dict.fromkeys(used)])
-    if not are_columns or len(rows) < SORTED_ROWS or rows.nbytes > SORTED_BYTES:
-        return rows, None
-    column = rows[call.on]
-    is_timestamp = pa.types.is_timestamp(column.type)
-    if column.null_count or not (is_timestamp or pa.types.is_integer(column.type)):
-        return rows, None
-    whole = column.combine_chunks()
-    times = (whole.view(pa.int64()) if is_timestamp else whole).to_numpy()
-    if np.all(times[1:] >= times[:-1]):
-        return rows, None
-    order = np.argsort(times)
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return rows.take(pa.array(order)), pa.array(places)
+    are_columns = all(isinstance(name, str) and name in rows.column_names for name in used)
+    is_part = are_columns and all(map(_reads_names, steps))
+    return rows.select([*dict.fromkeys(used)]) if is_part else rows
 
 
-def _reads_names(step: Step) -> bool:
+def _reads_names(step: ViewJoin) -> bool:
     """Return whether a join reads only the labels' times and keys."""
     ends = (step.arguments["lower"], step.arguments["upper"])
     return step.arguments["where"] is None and not any(isinstance(end, Expr | str) for end in ends)
@@ -295,22 +306,30 @@ def _in_turn(given: Mapping[str, Any], last: Callable[..., Any]) -> Any:  # noqa
         raise TidegateError(UNIT_OF_WHOLE)
     of_labels, of_views = _lateness(given["lateness"])
     labels = schema_of("labels", given["labels"])
+    kept(given["columns"], _names_of(labels))
     steps = planned(labels, given["views"], Call(given["on"], given["by"], given["names"]))
     limit = _tidegate.byte_count("memory_limit", given["memory_limit"])
     rows: Any = labels if isinstance(labels, OpenTable) else given["labels"]
-    for number, step in enumerate(steps):
-        is_last = number == len(steps) - 1
-        join = last if is_last else functions.interval_join_batches
-        with Named(step.view):
-            rows = join(
-                rows,
-                step.table,
-                **step.arguments,
-                columns=_columns(given["columns"], steps, number),
-                threads=given["threads"],
-                memory_limit=None if limit is None else limit // len(steps),
-                lateness=(of_labels if number == 0 else 0, of_views),
-            )
+    readers: list[BatchReader[JoinStats]] = []
+    try:
+        for number, step in enumerate(steps):
+            is_last = number == len(steps) - 1
+            join = last if is_last else functions.interval_join_batches
+            with Named(step.view):
+                rows = join(
+                    rows,
+                    step.table,
+                    **step.arguments,
+                    columns=_columns(given["columns"], steps, number),
+                    threads=given["threads"],
+                    memory_limit=None if limit is None else limit // len(steps),
+                    lateness=(of_labels if number == 0 else 0, of_views),
+                )
+            readers += [] if is_last else [rows]
+    except BaseException:
+        for reader in reversed(readers):
+            reader.close()
+        raise
     return rows
 
 
@@ -334,7 +353,7 @@ def _names_of(labels: Any) -> list[str]:  # noqa: ANN401 - see `planned`
     return list(pa.schema(schema).names)
 
 
-def _step(name: str, view: FeatureView, labels: Any, call: Call) -> Step:  # noqa: ANN401 - see `planned`
+def _step(name: str, view: FeatureView, labels: Any, call: Call) -> ViewJoin:  # noqa: ANN401 - see `planned`
     is_index = isinstance(view.table, _tidegate.Index)
     own = call.on if view.on is None else view.on
     if is_index and view.on is None:
@@ -360,13 +379,13 @@ def _step(name: str, view: FeatureView, labels: Any, call: Call) -> Step:  # noq
     features = {key: _named(call.names, name, key) for key in aggs}
     arguments["aggs"] = {features[key]: function for key, function in aggs.items()}
     matched = {features[column]: column for column in _matched(view, arguments)}
-    return Step(name, view.table, arguments, matched)
+    return ViewJoin(name, view.table, arguments, matched)
 
 
 def _matched(view: FeatureView, arguments: Mapping[str, Any]) -> Sequence[str]:
     """Return the columns of a view whose values an as-of join finds faster."""
     lower, delay = view.lower, view.available_after
-    is_as_of = isinstance(view.upper, int) and view.upper == 0
+    is_as_of = _is_zero(view.upper)
     # The text of an expression could be a bound, too.
     is_as_of &= lower.startswith("-") if isinstance(lower, str) else not isinstance(lower, Expr)
     # A constant delay moves the end of the interval.
@@ -379,6 +398,12 @@ def _matched(view: FeatureView, arguments: Mapping[str, Any]) -> Sequence[str]:
     shared = {keys} if isinstance(keys, str) else {*(keys or ())}
     shared |= {one[1] for one in shared if isinstance(one, tuple)}
     return () if shared & {*(view.columns or ())} else view.columns or ()
+
+
+def _is_zero(bound: Any) -> bool:  # noqa: ANN401 - a bound
+    if isinstance(bound, str):
+        return re.fullmatch(r"0 ?[a-z]+", bound) is not None
+    return isinstance(bound, int | timedelta | np.timedelta64) and not bound
 
 
 def _keys(of_view: Any, of_call: Any) -> Any:  # noqa: ANN401 - keys of any form
@@ -394,7 +419,7 @@ def _keys(of_view: Any, of_call: Any) -> Any:  # noqa: ANN401 - keys of any form
         return every
     own = [of_call] if isinstance(of_call, str | Expr) else [*(of_call or ())]
     if len(own) != len(every):
-        message = f"by: {len(every)} key columns, but the by of the call has {len(own)}; "
+        message = f"by: {len(every)} key columns, but the call's own by has {len(own)}; "
         message += "give a mapping from label columns to event columns"
         raise TidegateError(message)
     return [*zip(own, every, strict=True)]

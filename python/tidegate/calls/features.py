@@ -46,7 +46,7 @@ def features(  # noqa: PLR0913 - the arguments of the call
     """Compute features for each label from any number of event tables, as of the label's time.
 
     Each view is an interval join with `aggs`. The result equals that of one `interval_join` per
-    view, but the labels are read once, and labels that are not in time order are sorted once.
+    view, but the labels are read only once.
 
     Example:
         >>> views = {
@@ -92,7 +92,7 @@ def features(  # noqa: PLR0913 - the arguments of the call
             is malformed.
         MemoryLimitError: The result does not fit within the memory limit, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: Another argument is invalid, a time is null, or an input cannot be read. The
             message names the view.
         TypeError: An argument has the wrong type.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ else:
     np = Deferred("numpy")
     pa = Deferred("pyarrow")
     pc = Deferred("pyarrow.compute")
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""The name of the index of a pandas frame, as a column."""
 
 TOLERANCE = 1e-9
 """The relative difference up to which two floats count as equal. A computation may add the same
@@ -79,6 +83,9 @@ def check_point_in_time(  # noqa: PLR0913 - the arguments of the call
     # Imported late, because it imports pyarrow.
     from tidegate.calls.inputs import read_table  # noqa: PLC0415
 
+    if not isinstance(events, Mapping):
+        message = f"events: expected a mapping of names to tables, got {type(events).__name__}"
+        raise TypeError(message)
     if samples < 1:
         message = f"samples: expected at least 1, got {samples}"
         raise TidegateError(message)
@@ -91,11 +98,11 @@ def check_point_in_time(  # noqa: PLR0913 - the arguments of the call
     moments = pc.unique(own).drop_null().sort()
     places = np.linspace(0, len(moments) - 1, min(samples, len(moments))).round().astype(int)
     for moment in moments.take(pa.array(places)):
-        is_past = pc.less_equal(own, moment)
         past = {
-            name: table.filter(pc.less_equal(times[name], moment)) for name, table in tables.items()
+            name: table.filter(_is_known(name, times[name], moment))
+            for name, table in tables.items()
         }
-        numbers = pc.indices_nonzero(is_past)
+        numbers = pc.indices_nonzero(_is_known("labels", own, moment))
         found = _features(compute, rows.take(numbers), past)
         for column in complete.column_names:
             if column not in found.column_names:
@@ -113,6 +120,15 @@ def _times(name: str, table: pa.Table, column: str) -> Any:  # noqa: ANN401 - a 
     return table[column]
 
 
+def _is_known(name: str, times: Any, moment: pa.Scalar[Any]) -> Any:  # noqa: ANN401 - columns
+    try:
+        return pc.less_equal(times, moment)
+    except pa.ArrowException as error:
+        message = f"{name}: times of type {times.type} cannot be compared with labels of type "
+        message += f"{moment.type}; cast one of them"
+        raise SchemaError(message) from error
+
+
 def _features(
     compute: Callable[[pa.Table, dict[str, pa.Table]], Any],
     labels: pa.Table,
@@ -125,7 +141,9 @@ def _features(
     if len(found) != len(labels):
         message = f"compute: expected one row per label, {len(labels)} in all, got {len(found)}"
         raise TidegateError(message)
-    return found
+    # The index of a pandas frame numbers the rows, and fewer rows have other numbers.
+    names = [name for name in found.column_names if not INDEX.fullmatch(name)]
+    return found.select(names)
 
 
 def _compare(column: str, complete: Any, past: Any, labels: tuple[Any, Any]) -> None:  # noqa: ANN401 - columns

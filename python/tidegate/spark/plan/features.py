@@ -13,9 +13,9 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.calls.feature_joins import Call, Named, Step, planned
+from tidegate.calls.feature_joins import Call, Named, ViewJoin, check_views, kept, planned
 from tidegate.feature_views import FeatureView
-from tidegate.spark.plan.checks import check_columns, check_division, empty
+from tidegate.spark.plan.checks import check_division, empty
 from tidegate.spark.query.input import (
     by_position,
     check_frames,
@@ -55,7 +55,7 @@ class Sent:
 class FeaturesPlan:
     """Features of a DataFrame of labels, with checked arguments."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ViewJoin, ...]
     """The join of each view; the table of a step is empty."""
 
     days: tuple[bool, ...]
@@ -85,7 +85,6 @@ class FeaturesPlan:
     ) -> FeaturesPlan:
         """Check the arguments of `tidegate.spark.features`."""
         check_frames([labels], ["labels"])
-        check_columns(columns)
         check_division(partitions, "key", ("key",), keyed=True)
         check_stored("on", on, [labels])
         check_stored("by", by, [labels])
@@ -97,14 +96,10 @@ class FeaturesPlan:
         steps = tuple(planned(rows, empties, call))
         plans = [_plan(step, rows) for step in steps]
         common = _common(steps, plans)
-        kept = tuple(labels.columns if columns is None else columns)
-        if missing := [name for name in kept if name not in rows.column_names]:
-            message = f"labels: there is no column `{missing[0]}`, which `columns` names; it has "
-            message += ", ".join(f"`{name}`" for name in rows.column_names)
-            raise tidegate.SchemaError(message)
+        own = tuple(kept(columns, labels.columns))
         used = [name for plan in plans for name in plan.needed[0]]
-        sent = [Sent(labels, tuple(dict.fromkeys((*kept, *used))), common)]
-        fields = [labels.schema[name] for name in kept]
+        sent = [Sent(labels, tuple(dict.fromkeys((*own, *used))), common)]
+        fields = [labels.schema[name] for name in own]
         for step, plan in zip(steps, plans, strict=True):
             frame = tables[step.view]
             other = dict(plan.keys)
@@ -120,7 +115,7 @@ class FeaturesPlan:
             isinstance(one.frame.schema[time].dataType, DateType)
             for one, time in zip(sent[1:], times, strict=True)
         )
-        return cls(steps, days, call, kept, tuple(sent), StructType(fields), partitions)
+        return cls(steps, days, call, own, tuple(sent), StructType(fields), partitions)
 
     @property
     def schema(self) -> pa.Schema:
@@ -144,7 +139,7 @@ class FeaturesPlan:
             rows[number] = F.struct(*values).alias(f"r{number}")
             hashed = F.expr(f"xxhash64({', '.join(self._hashed(number))})").alias("hash")
             parts.append(of_rows.select(F.lit(number).alias(SIDE), hashed, *rows))
-        every = reduce(DataFrame.unionAll, parts)
+        every = reduce(lambda one, other: one.unionAll(other), parts)
         hashed = F.col("hash")
         if self.partitions is None:
             placed = every.repartition(hashed)
@@ -166,11 +161,9 @@ class FeaturesPlan:
 
 def _tables(labels: DataFrame, views: Mapping[str, FeatureView]) -> dict[str, DataFrame]:
     """Return the DataFrame of each view."""
+    check_views(views)
     found = {}
-    # `planned` rejects anything else.
-    for name, view in views.items() if isinstance(views, Mapping) else ():
-        if not isinstance(view, FeatureView):
-            continue
+    for name, view in views.items():
         check_frames([labels, view.table], ["labels", f"views[{name!r}]"])
         with Named(name):
             check_stored("on", view.on, [view.table])
@@ -184,13 +177,13 @@ def _tables(labels: DataFrame, views: Mapping[str, FeatureView]) -> dict[str, Da
     return found
 
 
-def _plan(step: Step, labels: pa.Table) -> Any:  # noqa: ANN401 - a plan with keys and a time
+def _plan(step: ViewJoin, labels: pa.Table) -> Any:  # noqa: ANN401 - a plan with keys and a time
     with Named(step.view):
         query = _tidegate.interval_join_query(**step.arguments, columns=[])
         return query.plan(labels.schema, step.table.schema)
 
 
-def _common(steps: Sequence[Step], plans: Sequence[Any]) -> tuple[str, ...]:
+def _common(steps: Sequence[ViewJoin], plans: Sequence[Any]) -> tuple[str, ...]:
     """Return the key columns of the labels that all views have."""
     common = [left for left, _ in plans[0].keys]
     for step, plan in zip(steps, plans, strict=True):

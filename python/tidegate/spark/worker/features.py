@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.calls.feature_joins import Call, Step, joined
+from tidegate.calls.feature_joins import Call, ViewJoin, joined
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.pack import of_type
@@ -26,7 +26,7 @@ class FeaturesTask:
     column of structs per table, in which only the rows of that table are not null.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ViewJoin, ...]
     days: tuple[bool, ...]
     call: Call
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class FeaturesTask:
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _with_rows(self, at: int, rows: pa.Table | None) -> Step:
+    def _with_rows(self, at: int, rows: pa.Table | None) -> ViewJoin:
         """Return the join of a view with the rows of the partition.
 
         Events with equal times are ordered by value, because Spark does not preserve their order.
