@@ -101,6 +101,35 @@ def write(path: Path, every: Mapping[str, Rounds]) -> None:
     path.write_text(json.dumps(values, indent=1))
 
 
+def report(
+    heading: str, every: Mapping[str, Rounds], given: argparse.Namespace, rows: int | None = None
+) -> None:
+    """Print a table of all cases, and write all figures if a file is given.
+
+    Args:
+        heading: The line before the table.
+        every: The rounds of each system by case.
+        given: The options of the script.
+        rows: The number of rows that each call reads, to show the rate.
+    """
+    rate = "" if rows is None else " M rows/s |"
+    print(f"{heading}\n")
+    print(f"| case | result rows | system | first call, s | warm, s |{rate} relative |")
+    print(f"| --- | --: | --- | --: | --: |{' --: |' if rate else ''} --: |")
+    for case, found in every.items():
+        for system, rounds in found.items():
+            own = [] if system == "tidegate" else found.get("tidegate", [])
+            ratio = spread(ratios(rounds, own)) if own else ""
+            size = f"{rounds[0].fingerprint[0]:,.0f}" if rounds else "-"
+            columns = [case, size, system, spread(first(rounds)), spread(warm(rounds))]
+            if rows is not None:
+                columns.append(spread([rows / 1e6 / seconds for seconds in warm(rounds)]))
+            print(f"| {' | '.join([*columns, ratio])} |")
+    print(f"\nVersions: {versions(given.systems.split(','))}")
+    if given.json:
+        write(given.json, every)
+
+
 def parser(description: str, lists: Mapping[str, Iterable[str]]) -> argparse.ArgumentParser:
     """Return a parser with the options that every benchmark in turns has.
 

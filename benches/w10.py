@@ -303,18 +303,7 @@ def main() -> None:
             jobs = [Job(one, case, folder, given.threads, given.repeat) for one in systems]
             every[case] = turns.measured(__file__, jobs, given.rounds, given.timeout)
     sizes = f"{given.labels:,} labels, {given.events:,} events, {given.keys:,} keys"
-    print(f"{sizes}, {given.threads} threads\n")
-    print("| case | system | first call, s | warm, s | relative |")
-    print("| --- | --- | --: | --: | --: |")
-    for case, found in every.items():
-        for system, rounds in found.items():
-            own = [] if system == "tidegate" else found.get("tidegate", [])
-            ratio = turns.spread(turns.ratios(rounds, own)) if own else ""
-            times = f"{turns.spread(turns.first(rounds))} | {turns.spread(turns.warm(rounds))}"
-            print(f"| {case} | {system} | {times} | {ratio} |")
-    print(f"\nVersions: {turns.versions(given.systems.split(','))}")
-    if given.json:
-        turns.write(given.json, every)
+    turns.report(f"{sizes}, {given.threads} threads", every, given)
 
 
 def _options() -> argparse.Namespace:

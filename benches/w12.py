@@ -217,20 +217,8 @@ def main() -> None:
             systems = [one for one in given.systems.split(",") if (one, case) not in WITHOUT]
             jobs = [Job(one, case, folder, given.threads, given.repeat) for one in systems]
             every[case] = turns.measured(__file__, jobs, given.rounds, given.timeout)
-    print(f"{given.rows:,} rows, {given.keys:,} keys, {given.threads} threads\n")
-    print("| case | result rows | system | first call, s | warm, s | M rows/s | relative |")
-    print("| --- | --: | --- | --: | --: | --: | --: |")
-    for case, found in every.items():
-        for system, rounds in found.items():
-            rate = [given.rows / 1e6 / seconds for seconds in turns.warm(rounds)]
-            own = [] if system == "tidegate" else found.get("tidegate", [])
-            ratio = turns.spread(turns.ratios(rounds, own)) if own else ""
-            times = f"{turns.spread(turns.first(rounds))} | {turns.spread(turns.warm(rounds))}"
-            size = f"{rounds[0].fingerprint[0]:,.0f}" if rounds else "-"
-            print(f"| {case} | {size} | {system} | {times} | {turns.spread(rate)} | {ratio} |")
-    print(f"\nVersions: {turns.versions(given.systems.split(','))}")
-    if given.json:
-        turns.write(given.json, every)
+    heading = f"{given.rows:,} rows, {given.keys:,} keys, {given.threads} threads"
+    turns.report(heading, every, given, given.rows)
 
 
 def _options() -> argparse.Namespace:

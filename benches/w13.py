@@ -207,19 +207,7 @@ def main() -> None:
             ]
             every[case] = turns.measured(__file__, jobs, given.rounds, given.timeout)
     sizes = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-    print(f"{sizes}, {given.keys:,} keys, {given.threads} threads\n")
-    print("| case | rows | system | first call, s | warm, s | relative |")
-    print("| --- | --: | --- | --: | --: | --: |")
-    for case, found in every.items():
-        for system, rounds in found.items():
-            own = [] if system == "tidegate" else found.get("tidegate", [])
-            ratio = turns.spread(turns.ratios(rounds, own)) if own else ""
-            times = f"{turns.spread(turns.first(rounds))} | {turns.spread(turns.warm(rounds))}"
-            count = f"{rounds[0].fingerprint[0]:,.0f}" if rounds else ""
-            print(f"| {case} | {count} | {system} | {times} | {ratio} |")
-    print(f"\nVersions: {turns.versions(given.systems.split(','))}")
-    if given.json:
-        turns.write(given.json, every)
+    turns.report(f"{sizes}, {given.keys:,} keys, {given.threads} threads", every, given)
 
 
 def _options() -> argparse.Namespace:
