@@ -1,4 +1,4 @@
-"""Measures workload W13: joins of three tables, of which the last drops most pairs of the others.
+"""Measures workload W13: joins of three tables, the last of which matches few pairs.
 
 Trades, quotes and news are in time order and have uniform keys. Each trade is paired with the
 quotes in the time before it, 20 on average. In the result, only few of these pairs remain. The
@@ -194,7 +194,7 @@ def main() -> None:
     """Measure all cases, print a table, and write all figures."""
     given = _options()
     rows = {name: getattr(given, name) for name in VALUES}
-    # The quotes of a key within this time before a trade.
+    # A trade is paired with the quotes of its key that precede it by at most this time.
     before_us = QUOTES_A_TRADE * given.keys * DAY_US // given.quotes
     every: dict[str, turns.Rounds] = {}
     with tempfile.TemporaryDirectory() as folder:
